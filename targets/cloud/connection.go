@@ -28,9 +28,12 @@ type Connection[C any] struct {
 	mu      sync.Mutex
 	current *C
 	made    []httpclient.Stamp
+	// unusable is the error of the changed files, or nil.
+	unusable error
 }
 
-// Client returns a client for the current files, or an error if they are invalid.
+// Client returns a client for the current files. If they are invalid, it returns an error together
+// with the previous client, if there is one.
 func (c *Connection[C]) Client(ctx context.Context) (*C, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -42,17 +45,28 @@ func (c *Connection[C]) Client(ctx context.Context) (*C, error) {
 		return c.current, nil
 	}
 	next, err := c.Make(ctx)
-	switch {
-	case targets.HasClass(err):
-		return nil, err
-	case err != nil:
-		return nil, fmt.Errorf("%w: %w", targets.ErrForbidden, err)
+	if err != nil && !targets.HasClass(err) {
+		err = fmt.Errorf("%w: %w", targets.ErrForbidden, err)
+	}
+	if c.unusable = err; err != nil {
+		return c.current, err
 	}
 	if c.current != nil {
 		c.Drop(c.current)
 	}
 	c.current, c.made = next, now
 	return next, nil
+}
+
+// Unusable returns the error of changed files if the last Client returned the previous client, and
+// otherwise nil.
+func (c *Connection[C]) Unusable() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.current == nil {
+		return nil
+	}
+	return c.unusable
 }
 
 // Forget drops a client whose credentials were rejected, so that the next call reads the

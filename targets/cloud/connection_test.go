@@ -55,8 +55,8 @@ func TestConnection(t *testing.T) {
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	if previous, err := c.Client(t.Context()); previous != nil || !errors.Is(err, targets.ErrForbidden) {
-		t.Errorf("Client() after the file was deleted = %v, %v, want nil and ErrForbidden", previous, err)
+	if previous, err := c.Client(t.Context()); previous != third || !errors.Is(err, targets.ErrForbidden) || !errors.Is(c.Unusable(), targets.ErrForbidden) {
+		t.Errorf("Client() after the file was deleted = %v, %v, want the previous client and ErrForbidden", previous, err)
 	}
 	c.Close()
 	if want := []string{"one", "other", "other"}; len(dropped) != 3 || dropped[0] != want[0] || dropped[2] != want[2] {

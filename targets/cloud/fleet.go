@@ -70,7 +70,7 @@ func call[R any, N comparable, G, C any](ctx context.Context, f *Fleet[N, G, C],
 		return result, err
 	}
 	client, err := f.Client(ctx)
-	if err != nil {
+	if client == nil {
 		return result, err
 	}
 	if result, err = do(client); errors.Is(err, ErrCredentials) {
@@ -245,6 +245,7 @@ func (f *Fleet[N, G, C]) Problems() []string {
 	}
 	return targets.ProblemTexts(
 		missing,
+		targets.MissingDetail{Text: "changed credentials are unusable, so hpad still uses the previous ones", Err: f.Unusable()},
 		targets.MissingDetail{Text: f.FactsProblem, Err: f.factsErr},
 		targets.MissingDetail{Text: "records of instances cannot be stored", Err: f.Memory.Failure()},
 	)

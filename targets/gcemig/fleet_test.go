@@ -377,8 +377,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestCredentialsFile checks that a changed credentials file is used, and that an unusable file is an
-// error.
+// TestCredentialsFile checks that a changed credentials file is used if it is valid, and is a problem
+// otherwise.
 func TestCredentialsFile(t *testing.T) {
 	server := gcetest.Start(t)
 	server.Add(gcetest.Group{Zone: "us-east1-b", Name: "web", Size: 1})
@@ -413,8 +413,9 @@ func TestCredentialsFile(t *testing.T) {
 	if err := os.WriteFile(config.CredentialsFile, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.Snapshot(t.Context(), []targets.Ref{ref(web)}); !errors.Is(err, targets.ErrForbidden) {
-		t.Errorf("Snapshot() after the file was damaged = %v, want ErrForbidden", err)
+	read(t, f, web) // with the previous credentials
+	if problems := f.Problems(); len(problems) != 1 || !strings.Contains(problems[0], "still uses the previous") {
+		t.Errorf("Problems() = %q, want the unusable file", problems)
 	}
 }
 
