@@ -178,3 +178,38 @@ func TestBuildFails(t *testing.T) {
 		k.Wait()
 	})
 }
+
+// TestSharedRead checks that an active read is shared only if it includes all targets and began late
+// enough.
+func TestSharedRead(t *testing.T) {
+	ref := func(name string) targets.Ref { return targets.Ref{Fleet: "f", Name: name} }
+	var reads Reads
+	before := time.Now()
+	active, begun := reads.Begin([]targets.Ref{ref("a"), ref("b")}, before)
+	if !begun {
+		t.Fatal("the first read did not begin")
+	}
+	for _, test := range []struct {
+		refs  []targets.Ref
+		since time.Time
+		begun bool
+	}{
+		{[]targets.Ref{ref("b")}, before, false},
+		{[]targets.Ref{ref("b"), ref("a")}, before, false},
+		{[]targets.Ref{ref("a"), ref("c")}, before, true},
+		{[]targets.Ref{ref("a"), ref("b"), ref("c")}, before, true},
+		{[]targets.Ref{ref("a")}, time.Now().Add(time.Hour), true},
+	} {
+		read, begun := reads.Begin(test.refs, test.since)
+		if begun != test.begun {
+			t.Errorf("a read of %v began: %t, want %t", test.refs, begun, test.begun)
+		}
+		if begun {
+			reads.End(read, nil, nil)
+		}
+	}
+	reads.End(active, nil, nil)
+	if _, begun := reads.Begin([]targets.Ref{ref("a")}, before); !begun {
+		t.Error("an ended read was shared")
+	}
+}
