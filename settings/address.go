@@ -43,8 +43,8 @@ func ValidHost(host string) bool {
 // PortRange is the end of an error for an invalid port.
 const PortRange = "; the port must be a number from 1 to 65535"
 
-// ValidPort reports whether a text is a number from 1 to 65535.
-func ValidPort(port string) bool {
+// validPort reports whether a text is a number from 1 to 65535.
+func validPort(port string) bool {
 	number, err := strconv.ParseUint(port, 10, 16)
 	return err == nil && number > 0
 }
@@ -59,7 +59,7 @@ func CheckHostPort(text, form string) string {
 	switch {
 	case err != nil || !ValidHost(host):
 		return form
-	case !ValidPort(port):
+	case !validPort(port):
 		return form + PortRange
 	}
 	return ""
@@ -87,7 +87,7 @@ func CheckAuthority(authority, hostname, port, form string) string {
 	switch {
 	case !ValidHost(strings.TrimSuffix(hostname, ".")):
 		return form
-	case port == "" && strings.HasSuffix(authority, ":"), port != "" && !ValidPort(port):
+	case port == "" && strings.HasSuffix(authority, ":"), port != "" && !validPort(port):
 		return form + PortRange
 	}
 	return ""

@@ -61,9 +61,9 @@ func newAdapter(what, name, kind string, table, built any) Adapter {
 // round between ticks need one read each, and earlier reads can hang.
 const ReadsAtOnce = 4
 
-// QueriesAtOnce is the maximum number of concurrent queries per source. A source can set a lower
+// queriesAtOnce is the maximum number of concurrent queries per source. A source can set a lower
 // limit.
-const QueriesAtOnce = 64
+const queriesAtOnce = 64
 
 // Fleet is an active fleet.
 type Fleet struct {
@@ -168,7 +168,7 @@ type Source struct {
 func newSource(c config.Source, source sources.Source) *Source {
 	return &Source{
 		Adapter: newAdapter("source", c.Name, c.Kind, c.Config, source), Source: source,
-		Queries: newGate(QueriesAtOnce), diagnoses: newGate(1), measurements: newGate(1),
+		Queries: newGate(queriesAtOnce), diagnoses: newGate(1), measurements: newGate(1),
 		warned: map[string]bool{}, absences: map[string]absence{}, ages: map[string]sampleAge{},
 	}
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/hpad/hpad/settings/quantity"
 )
 
-// MetricText formats a metric with its current value and its target value.
-func MetricText(result policy.MetricResult) string {
-	title := string(result.Type) + " " + MetricName(result)
+// metricText formats a metric with its current value and its target value.
+func metricText(result policy.MetricResult) string {
+	title := string(result.Type) + " " + metricName(result)
 	if result.TargetType == "" {
 		return title
 	}
@@ -65,8 +65,8 @@ func valueMark(result policy.MetricResult) string {
 	return ""
 }
 
-// MetricName returns the name of a metric within its autoscaler.
-func MetricName(result policy.MetricResult) string {
+// metricName returns the name of a metric within its autoscaler.
+func metricName(result policy.MetricResult) string {
 	switch {
 	case result.Task != "":
 		return result.Name + " of task " + result.Task

@@ -156,7 +156,7 @@ func (t forecast) wait(w policy.Wait) string {
 func (t forecast) rate(w policy.Wait) string {
 	limit := "the rate limit"
 	if w.Policy != nil {
-		limit = "the policy " + PolicyText(*w.Policy)
+		limit = "the policy " + policyText(*w.Policy)
 	}
 	switch {
 	case !w.Until.IsZero():
@@ -190,7 +190,7 @@ func (t forecast) threshold(threshold *policy.Threshold, sign int64) string {
 	offer := func(relation string, value int64, mark string) {
 		number := targetValueText(isBinary(&result), result.TargetType, value)
 		if best == "" || len(number) < len(best) {
-			best, text = number, fmt.Sprintf("%s is %s %s%s", MetricName(result), relation, number, mark)
+			best, text = number, fmt.Sprintf("%s is %s %s%s", metricName(result), relation, number, mark)
 		}
 	}
 	if !threshold.Total {

@@ -142,21 +142,21 @@ func causeText(d policy.Decision) (text string, differs bool) {
 		return "the metrics " + strings.Replace(suggestion, "suggests", "suggest", 1), differs
 	case result.FallsBack():
 		return fmt.Sprintf("on_missing (%s) of %s, which has failed since %s, %s",
-			useText(result.Fallback), MetricName(*result), clockText(result.Fallback.FirstFailureTime, d.Time), suggestion), differs
+			useText(result.Fallback), metricName(*result), clockText(result.Fallback.FirstFailureTime, d.Time), suggestion), differs
 	}
 	if result.ActivationMilli != nil {
 		return fmt.Sprintf("%s is %s, not above its activation of %s",
-			MetricName(*result), valueText(isBinary(result), wholeValue(result)), valueText(isBinary(result), *result.ActivationMilli)), differs
+			metricName(*result), valueText(isBinary(result), wholeValue(result)), valueText(isBinary(result), *result.ActivationMilli)), differs
 	}
 	current := currentText(isBinary(result), result.TargetType, result.Current)
 	atZero := result.Rule == "R44" && d.StatusReplicas == 0 && result.Current.ValueMilli == nil
 	if result.TargetType == "" || current == unknown || atZero {
-		return MetricName(*result) + " " + suggestion, differs
+		return metricName(*result) + " " + suggestion, differs
 	}
-	text = fmt.Sprintf("%s is %s%s", MetricName(*result), current, valueMark(*result))
+	text = fmt.Sprintf("%s is %s%s", metricName(*result), current, valueMark(*result))
 	target := "target " + targetValueText(isBinary(result), result.TargetType, result.TargetValue)
 	if result.TargetType == policy.AverageValueTarget && result.Current.AverageValueMilli == nil { // at 0 replicas
-		text, target = fmt.Sprintf("%s is %s in total", MetricName(*result), current), target+valueMark(*result)
+		text, target = fmt.Sprintf("%s is %s in total", metricName(*result), current), target+valueMark(*result)
 	}
 	if differs {
 		text += " (" + target + ") and " + suggestion
@@ -248,7 +248,7 @@ func limitText(d policy.Decision, l policy.Limit) string {
 	case l.Reason == "TooFewReplicas":
 		return fmt.Sprintf("min is %d", l.Replicas)
 	case l.Policy != nil:
-		return fmt.Sprintf("the policy %s allows %d for now (%s)", PolicyText(*l.Policy), l.Replicas, l.Reason)
+		return fmt.Sprintf("the policy %s allows %d for now (%s)", policyText(*l.Policy), l.Replicas, l.Reason)
 	case l.Replicas == d.CurrentReplicas:
 		return fmt.Sprintf("this direction is disabled (%s)", l.Reason)
 	default:
@@ -274,7 +274,7 @@ func boundText(d policy.Decision) string {
 // unwrittenText explains why the desired count was not written, or was only partly written. It
 // returns "" if it was written.
 func unwrittenText(d policy.Decision, became api.Evaluation) string {
-	if text := HeldByText(d); text != "" {
+	if text := heldByText(d); text != "" {
 		return "not written: " + text
 	}
 	if d.Hold != nil {
@@ -286,8 +286,8 @@ func unwrittenText(d policy.Decision, became api.Evaluation) string {
 	return ""
 }
 
-// HeldByText names the pause or mode that prevents a write of the desired count, or returns "".
-func HeldByText(d policy.Decision) string {
+// heldByText names the pause or mode that prevents a write of the desired count, or returns "".
+func heldByText(d policy.Decision) string {
 	switch {
 	case d.DesiredReplicas == d.CurrentReplicas:
 	case d.PausedBy():
@@ -333,7 +333,7 @@ func PartialText(d *policy.Decision) string {
 	var partial []string
 	for _, result := range d.Metrics {
 		if result.Partial != "" && result.Error == "" {
-			partial = append(partial, fmt.Sprintf("the result of %s is partial (%s)", MetricName(result), clause(result.Partial)))
+			partial = append(partial, fmt.Sprintf("the result of %s is partial (%s)", metricName(result), clause(result.Partial)))
 		}
 	}
 	return strings.Join(partial, "; ")
@@ -344,7 +344,7 @@ func emptyText(d *policy.Decision) string {
 	var empty []string
 	for _, result := range d.Metrics {
 		if result.Current.Empty && result.Error == "" {
-			empty = append(empty, MetricName(result))
+			empty = append(empty, metricName(result))
 		}
 	}
 	if len(empty) == 0 {
@@ -379,7 +379,7 @@ func failures(d policy.Decision) string {
 		if result.Error == "" {
 			continue
 		}
-		text := MetricName(result) + ": " + clause(result.Error)
+		text := metricName(result) + ": " + clause(result.Error)
 		isCause := d.Winner != nil && *d.Winner == i && result.FallsBack()
 		if result.Fallback != nil && !isCause {
 			text += ", " + FallbackText(result.Fallback, d.Time)
@@ -392,7 +392,7 @@ func failures(d policy.Decision) string {
 	return strings.Join(failed, "; ")
 }
 
-// PolicyText formats a scaling policy as "Percent 10 per 1m0s".
-func PolicyText(rule policy.ScalingPolicy) string {
+// policyText formats a scaling policy as "Percent 10 per 1m0s".
+func policyText(rule policy.ScalingPolicy) string {
 	return fmt.Sprintf("%s %d per %s", rule.Type, rule.Value, time.Duration(rule.PeriodSeconds)*time.Second)
 }

@@ -194,7 +194,7 @@ func (p *steps) recommendation(d policy.Decision) {
 	}
 	p.step("Merge the proposals (R46)")
 	if result := winner(d); result != nil {
-		p.line(1, "[%d] %s has the highest proposal: %d", *d.Winner, MetricName(*result), *d.Raw)
+		p.line(1, "[%d] %s has the highest proposal: %d", *d.Winner, metricName(*result), *d.Raw)
 	} else {
 		p.line(1, "merged proposal: %d", *d.Raw)
 	}
@@ -236,7 +236,7 @@ func (p *steps) limit(d policy.Decision) {
 	p.step("Limit the rate, min %d, max %d (R57, R69)", d.MinReplicas, d.MaxReplicas)
 	switch {
 	case l.Rate != nil && l.Policy != nil:
-		p.line(1, "rate: %d at this instant, by the policy %s from %d at the start of its period", *l.Rate, PolicyText(*l.Policy), l.PeriodStart)
+		p.line(1, "rate: %d at this instant, by the policy %s from %d at the start of its period", *l.Rate, policyText(*l.Policy), l.PeriodStart)
 	case l.Rate != nil:
 		p.line(1, "rate: %d at this instant", *l.Rate)
 	}
@@ -257,7 +257,7 @@ func (p *steps) afterLimit(d policy.Decision) {
 		p.step("Apply the limits of the platform")
 		p.line(1, "%s: %d instead of %d", bound.Reason, bound.Replicas, bound.Wanted)
 	}
-	if text := HeldByText(d); text != "" {
+	if text := heldByText(d); text != "" {
 		p.step("Check pauses and mode")
 		p.line(1, "held: %s", text)
 	}

@@ -15,7 +15,7 @@ func (p *steps) metrics(view api.Explanation, d policy.Decision) {
 	}
 	p.step("Compute the metrics")
 	for i, result := range d.Metrics {
-		p.line(1, "[%d] %s", i, MetricText(result))
+		p.line(1, "[%d] %s", i, metricText(result))
 		if i < len(view.Inputs) {
 			p.line(3, "from %s", InputText(view.Inputs[i]))
 			if text := AgeText(view.Inputs[i]); text != "" {
@@ -69,7 +69,7 @@ func (p *steps) metric(result policy.MetricResult, now time.Time) {
 			total = " in total"
 		}
 		p.line(3, "%s is %s%s, not above the activation of %s, which applies at 0 replicas",
-			MetricName(result), valueText(isBinary(&result), wholeValue(&result)), total, valueText(isBinary(&result), *result.ActivationMilli))
+			metricName(result), valueText(isBinary(&result), wholeValue(&result)), total, valueText(isBinary(&result), *result.ActivationMilli))
 	}
 	p.line(3, "proposal: %d%s", result.Proposal, ruleText(result.Rule))
 }

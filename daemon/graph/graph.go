@@ -23,12 +23,12 @@ import (
 )
 
 // Step is the minimum time between two points of an autoscaler. Thin is the minimum time between
-// points older than Full. Points are stored for Retention.
+// points older than Full. Points are stored for retention.
 const (
 	Step      = api.GraphStep
 	Thin      = api.GraphThin
 	Full      = api.GraphFull
-	Retention = api.GraphRetention
+	retention = api.GraphRetention
 )
 
 // Unknown stands for an unknown count.

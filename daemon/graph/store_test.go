@@ -87,8 +87,8 @@ func TestEightDays(t *testing.T) {
 				}
 			}
 			first, last := time.Unix(got.Time[0], 0), time.Unix(got.Time[len(got.Time)-1], 0)
-			if age := end.Sub(first); age < Retention-Thin || age > Retention+quarter+hour {
-				t.Errorf("age of the oldest point = %v, want %v", age, Retention)
+			if age := end.Sub(first); age < retention-Thin || age > retention+quarter+hour {
+				t.Errorf("age of the oldest point = %v, want %v", age, retention)
 			}
 			if age := end.Sub(last); age > period {
 				t.Errorf("age of the newest point = %v", age)

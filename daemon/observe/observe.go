@@ -255,19 +255,19 @@ func (t *Target) instanceValues(in *Input, response *Response) ([]policy.Sample,
 	return samples, in.enough(joined, "instances have a series")
 }
 
-// UnjoinedError means that a result contains no series for any of the instances. It is treated like
+// unjoinedError means that a result contains no series for any of the instances. It is treated like
 // an empty result (R26).
-type UnjoinedError struct{ why string }
+type unjoinedError struct{ why string }
 
-func (e *UnjoinedError) Error() string { return e.why }
+func (e *unjoinedError) Error() string { return e.why }
 
 func (t *Target) noneJoined(in *Input, response *Response) error {
 	series := response.Vector.Series
 	if len(series) == 0 && in.MaxAge > 0 {
-		return &UnjoinedError{in.noValue(response).Error()}
+		return &unjoinedError{in.noValue(response).Error()}
 	}
 	if len(series) == 0 {
-		return &UnjoinedError{"the query returned no series" + response.because()}
+		return &unjoinedError{"the query returned no series" + response.because()}
 	}
 	selects := func(s sources.Series) bool {
 		for _, label := range in.Select {
@@ -278,14 +278,14 @@ func (t *Target) noneJoined(in *Input, response *Response) error {
 		return true
 	}
 	if !slices.ContainsFunc(series, selects) {
-		return &UnjoinedError{in.NoneSelected(response).Error()}
+		return &unjoinedError{in.NoneSelected(response).Error()}
 	}
 	label := in.InstanceLabel
 	bearer := slices.IndexFunc(series, func(s sources.Series) bool { return s.Labels.Get(label) != "" })
 	if bearer < 0 {
-		return &UnjoinedError{fmt.Sprintf("the query returned %d series, but none has the label %q; the labels of the first are %s", len(series), label, shorten(series[0].Labels.String()))}
+		return &unjoinedError{fmt.Sprintf("the query returned %d series, but none has the label %q; the labels of the first are %s", len(series), label, shorten(series[0].Labels.String()))}
 	}
-	return &UnjoinedError{fmt.Sprintf("the query returned %d series, but none belongs to a current instance of the target: the label %s has values like %q, "+
+	return &unjoinedError{fmt.Sprintf("the query returned %d series, but none belongs to a current instance of the target: the label %s has values like %q, "+
 		"and the %s of a current instance is \"%s\"; a new instance may not have a series yet",
 		len(series), label, series[bearer].Labels.Get(label), in.Match, strings.Join(in.Match.Names(t.Reading, 0), `" or "`))}
 }

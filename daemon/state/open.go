@@ -16,16 +16,16 @@ import (
 
 // Default limits of the history.
 const (
-	DefaultRetention    = 7 * 24 * time.Hour
-	DefaultHistoryBytes = 256 << 20
+	defaultRetention    = 7 * 24 * time.Hour
+	defaultHistoryBytes = 256 << 20
 )
 
 // Options configures a store. The zero value uses the defaults.
 type Options struct {
 	// Retention is the maximum age of history entries, relative to the newest entry; 0 means
-	// DefaultRetention.
+	// 7 days.
 	Retention time.Duration
-	// HistoryBytes is the maximum total size of the entries; 0 means DefaultHistoryBytes. The
+	// HistoryBytes is the maximum total size of the entries; 0 means 256 MiB. The
 	// file can be twice as large, and it never shrinks.
 	HistoryBytes int64
 	// Log is optional.
@@ -69,10 +69,10 @@ func Open(dir string, options Options) (Store, error) {
 
 func openStore(dir string, options Options) (*store, error) {
 	if options.Retention <= 0 {
-		options.Retention = DefaultRetention
+		options.Retention = defaultRetention
 	}
 	if options.HistoryBytes <= 0 {
-		options.HistoryBytes = DefaultHistoryBytes
+		options.HistoryBytes = defaultHistoryBytes
 	}
 	if options.Log == nil {
 		options.Log = zap.NewNop()

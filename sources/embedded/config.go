@@ -16,11 +16,11 @@ import (
 	"github.com/hpad/hpad/sources"
 )
 
-// DefaultScrapeTimeout is the default timeout of a scrape if the interval is longer.
-const DefaultScrapeTimeout = 10 * time.Second
+// defaultScrapeTimeout is the default timeout of a scrape if the interval is longer.
+const defaultScrapeTimeout = 10 * time.Second
 
-// MinInterval is the minimum interval between two scrapes of an endpoint.
-const MinInterval = 100 * time.Millisecond
+// minInterval is the minimum interval between two scrapes of an endpoint.
+const minInterval = 100 * time.Millisecond
 
 // Config is one [sources.NAME] table of kind "embedded".
 type Config struct {
@@ -91,7 +91,7 @@ func (c *Config) SetDefaults() {
 			job = "static"
 		}
 		s.Job = cmp.Or(s.Job, job)
-		s.Timeout = cmp.Or(s.Timeout, min(s.Interval, DefaultScrapeTimeout))
+		s.Timeout = cmp.Or(s.Timeout, min(s.Interval, defaultScrapeTimeout))
 	}
 }
 
@@ -120,7 +120,7 @@ func (s *Scrape) validate(field string, m *settings.FieldErrors) {
 	if _, err := url.ParseRequestURI(s.Path); err != nil || !strings.HasPrefix(s.Path, "/") {
 		m.Add(field+"path", strconv.Quote(s.Path), `must be a path such as "/metrics"`)
 	}
-	if s.Timeout <= 0 || s.Timeout > max(s.Interval, MinInterval) {
+	if s.Timeout <= 0 || s.Timeout > max(s.Interval, minInterval) {
 		m.Add(field+"timeout", s.Timeout.String(), fmt.Sprintf("must be more than 0s and at most the interval, %s", s.Interval))
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Labels)) {

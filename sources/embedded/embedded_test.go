@@ -171,7 +171,7 @@ func (e *exporter) location() targets.Location {
 }
 
 func fleetConfig() *Config {
-	cfg := &Config{Scrape: []Scrape{{Fleet: "local", Target: "worker", Interval: MinInterval}}}
+	cfg := &Config{Scrape: []Scrape{{Fleet: "local", Target: "worker", Interval: minInterval}}}
 	cfg.SetDefaults()
 	return cfg
 }

@@ -69,7 +69,7 @@ func (e *exporter) address() string { return e.Listener.Addr().String() }
 func config(addresses ...string) *Config {
 	cfg := &Config{}
 	if len(addresses) > 0 {
-		cfg.Scrape = []Scrape{{Addresses: addresses, Interval: MinInterval, Timeout: MinInterval}}
+		cfg.Scrape = []Scrape{{Addresses: addresses, Interval: minInterval, Timeout: minInterval}}
 	}
 	cfg.SetDefaults()
 	return cfg

@@ -102,11 +102,11 @@ type FleetNamer interface {
 	DrainFleet() (name, kind string)
 }
 
-// DefaultDeadline is the default of Options.Deadline.
-const DefaultDeadline = 15 * time.Minute
+// defaultDeadline is the default of Options.Deadline.
+const defaultDeadline = 15 * time.Minute
 
-// DefaultInterval is the default of Options.Interval.
-const DefaultInterval = 5 * time.Second
+// defaultInterval is the default of Options.Interval.
+const defaultInterval = 5 * time.Second
 
 // Expiry is the action at the deadline of a drain. The zero Expiry is Terminate.
 type Expiry string
@@ -128,12 +128,12 @@ type Options struct {
 	// Drainer drains instances before their removal; nil removes them immediately.
 	Drainer Drainer
 	// Deadline is the time limit for a drain, measured from the scale-down decision; 0 means
-	// DefaultDeadline. A new value does not apply to active operations.
+	// 15 minutes. A new value does not apply to active operations.
 	Deadline time.Duration
 	// Expiry is the action at the deadline.
 	Expiry Expiry
 	// Interval is the time between calls to Drained, and before the first retry of a failed call; 0
-	// means DefaultInterval.
+	// means 5 seconds.
 	Interval time.Duration
 	// CPU returns the cpu usage of each instance in thousandths of a core, for LeastCPU; nil if the
 	// autoscaler has no cpu metric.
@@ -144,7 +144,7 @@ func (o Options) defaulted() Options {
 	if o.Drainer != nil && !o.Victims.Named() {
 		o.Victims = Oldest
 	}
-	o.Deadline = cmp.Or(o.Deadline, DefaultDeadline)
-	o.Interval = cmp.Or(o.Interval, DefaultInterval)
+	o.Deadline = cmp.Or(o.Deadline, defaultDeadline)
+	o.Interval = cmp.Or(o.Interval, defaultInterval)
 	return o
 }

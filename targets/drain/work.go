@@ -84,7 +84,7 @@ func (f *Fleet) saveAgain(t *target, now time.Time) {
 		if t.saveAt.IsZero() && f.work.Err() == nil {
 			f.log.Warn("recording drains failed", zap.Stringer("target", t.ref), zap.Error(err))
 		}
-		t.saveAt = now.Add(DefaultInterval)
+		t.saveAt = now.Add(defaultInterval)
 	})
 }
 

@@ -8,11 +8,11 @@ import (
 	"github.com/hpad/hpad/daemon/kinds"
 )
 
-// UndecidedFleet and UndecidedSource are placeholders for the name of a fleet or a source. They are
+// UndecidedFleet and undecidedSource are placeholders for the name of a fleet or a source. They are
 // not valid names.
 const (
 	UndecidedFleet  = "WHICH-FLEET"
-	UndecidedSource = "WHICH-SOURCE"
+	undecidedSource = "WHICH-SOURCE"
 )
 
 // Decide is the prefix of a note about a value that the user must still choose.
@@ -27,7 +27,7 @@ const rateWindow = "2m"
 func (m *Metric) SuggestSource(source, kind, matchers string) {
 	m.Source = source
 	if source == "" {
-		m.Source = UndecidedSource
+		m.Source = undecidedSource
 		m.Notes = append(m.Notes, Decide+"the source and the query.")
 	} else {
 		m.Notes = append(m.Notes, Decide+"the query.")

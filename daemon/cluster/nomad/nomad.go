@@ -65,8 +65,8 @@ func (c *Coordinator) Close() error {
 // Nomad limits paths to 128 characters. These limits leave enough characters for the fixed parts of
 // [Coordinator.page].
 const (
-	// MaxPath is the maximum length of Options.Path.
-	MaxPath             = 32
+	// maxPath is the maximum length of Options.Path.
+	maxPath             = 32
 	maxCluster, maxName = 24, 36
 )
 
