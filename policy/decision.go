@@ -70,7 +70,7 @@ type Decision struct {
 	Foreign *ForeignChange `json:"foreign,omitempty"`
 	// Restore is the count to restore after a manual change, or nil.
 	Restore *Restoration `json:"restore,omitempty"`
-	// Mode is the mode; empty for "on". Pauses are the active pauses.
+	// Mode restricts the autoscaler; empty for "on". Pauses lists the active pauses.
 	Mode   Mode    `json:"mode,omitempty"`
 	Pauses []Pause `json:"pauses,omitempty"`
 	// Notices are other messages from the platform.
@@ -84,11 +84,12 @@ type Decision struct {
 	Winner *int `json:"winner,omitempty"`
 	// Recommendation is max(0, Raw), the stored count (R25.5), or nil. An outage can raise it.
 	Recommendation *int32 `json:"recommendation,omitempty"`
-	// Outage is the outage that raised the recommendation to the current count, or nil.
+	// Outage describes the lack of ready instances that raised the recommendation to the current
+	// count, or is nil.
 	Outage *Outage `json:"outage,omitempty"`
-	// Stabilization is the stabilization step; nil in cases without stabilization.
+	// Stabilization describes the effect of the windows; nil in cases without stabilization.
 	Stabilization *Stabilization `json:"stabilization,omitempty"`
-	// Limit is the limit by rates and bounds; nil in cases without limits.
+	// Limit describes the effect of rates and bounds; nil in cases without limits.
 	Limit *Limit `json:"limit,omitempty"`
 	// RaisedToMin reports whether R53 raised the count from zero to min.
 	RaisedToMin bool `json:"raised_to_min,omitempty"`
@@ -105,11 +106,11 @@ type Decision struct {
 	// HeldBy is HeldByPause, HeldByBreaker or HeldByMode if one of them prevents a change;
 	// otherwise empty.
 	HeldBy HeldBy `json:"held_by,omitempty"`
-	// Reason is the reason for a change (R79). Message explains the decision to users, also in
+	// Reason explains a change (R79). Message explains the decision to users, also in
 	// events.
 	Reason  RescaleReason `json:"reason,omitempty"`
 	Message string        `json:"message"`
-	// Error is the error of the pass. A pass with an error may still write (R25.8).
+	// Error explains a failed metric or reading. A pass with an error may still write (R25.8).
 	Error string `json:"error,omitempty"`
 
 	// Draft is set until the decision is settled; see [Decision.Explained].
@@ -137,8 +138,8 @@ type MetricResult struct {
 	// Input reports whether the metric is only an input of a formula, so that its proposal does not
 	// count unless it is a fallback.
 	Input bool `json:"input,omitempty"`
-	// Error is the error of the metric. If it is set, only the results of the preceding steps and
-	// the proposal of a fallback are set.
+	// Error explains the failure of the metric. If it is set, only the results of the preceding
+	// steps and the proposal of a fallback are set.
 	Error string `json:"error,omitempty"`
 	// Fallback is the current or future proposal of a failed metric with on_missing, or nil.
 	Fallback *Fallback `json:"fallback,omitempty"`
@@ -168,7 +169,7 @@ type MetricResult struct {
 	ToleranceUp   float64 `json:"tolerance_up"`
 	// ActivationMilli is the metric's activation if the metric proposes 0 because of it, or nil.
 	ActivationMilli *int64 `json:"activation_milli,omitempty"`
-	// Total is the total of an External or Object metric with a target per instance, in
+	// Total is the whole value of an External or Object metric with a target per instance, in
 	// milli-units.
 	Total int64 `json:"total,omitempty"`
 	// Series is the number of values in the sum of an External metric (R42, R43); 0 for a single
@@ -184,7 +185,8 @@ type MetricResult struct {
 	// BaseCount is the count that was multiplied by the ratio; 0 if the ratio was not used.
 	BaseCount int32 `json:"base_count,omitempty"`
 	Proposal  int32 `json:"proposal"`
-	// Rule is the rule that determined the proposal, such as "R36.2".
+	// Rule is a number in docs/algorithm.md, such as "R36.2", of the step that determined the
+	// proposal.
 	Rule string `json:"rule,omitempty"`
 }
 
@@ -227,7 +229,7 @@ type Stabilization struct {
 type Limit struct {
 	// Allowed is the bound in the direction of the change.
 	Allowed int32 `json:"allowed"`
-	// Rate is the rate limit before min or max is applied, or nil.
+	// Rate is the count that the policy permits before min or max is applied, or nil.
 	Rate *int32 `json:"rate,omitempty"`
 	// Policy is the scaling policy that set the rate, or nil.
 	Policy *ScalingPolicy `json:"policy,omitempty"`
@@ -288,7 +290,7 @@ type Settlement struct {
 	StatusChanged bool
 	// Events are all events of the pass, in order (R78).
 	Events []Event
-	// Error is the error of the whole pass, or empty.
+	// Error explains the failure of the whole pass, or is empty.
 	Error string
 }
 

@@ -8,7 +8,7 @@ import (
 
 // Next describes the times and metric values that would change the count after a pass.
 type Next struct {
-	// Count is the count after the pass.
+	// Count is the number of replicas after the pass.
 	Count int32 `json:"count"`
 	// At is when a pass changes the count to Replicas if the recommendation stays the same; zero if
 	// the passage of time changes nothing.
@@ -24,7 +24,7 @@ type Next struct {
 
 // Wait is a reason for a delayed change.
 type Wait struct {
-	// Reason is a reason code.
+	// Reason is a code such as "ScaleDownStabilized".
 	Reason string `json:"reason"`
 	// Replicas is the count that the wait allows, or 0.
 	Replicas int32 `json:"replicas,omitempty"`

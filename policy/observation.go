@@ -44,7 +44,7 @@ type Observation struct {
 // Hold is a temporary reason not to write to the platform. The pass still stores its
 // recommendation.
 type Hold struct {
-	// Reason is a reason code. Message is a sentence.
+	// Reason is a code from docs/reasons.md. Message is a sentence.
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
 	// Until is the end of the hold according to the platform's clock; zero if unknown.
@@ -54,7 +54,8 @@ type Hold struct {
 // Notice is a message from the platform to the operator, for example about a failed placement. The
 // status shows it as a condition.
 type Notice struct {
-	// Condition is the condition type, Reason is a reason code, and Message is a sentence.
+	// Condition is the type to set, Reason is a code from docs/reasons.md, and Message is a
+	// sentence.
 	Condition ConditionType `json:"condition"`
 	Reason    string        `json:"reason"`
 	Message   string        `json:"message"`
@@ -77,7 +78,7 @@ type Restoration struct {
 	Since time.Time `json:"since"`
 }
 
-// Phase is the phase of an instance.
+// Phase is a stage in the life of an instance.
 type Phase uint8
 
 // The phases (R27). The zero value is PhaseUnknown.
@@ -134,7 +135,7 @@ func (r Readiness) String() string {
 type Instance struct {
 	// ID is never reused for another instance of the target.
 	ID string `json:"id,omitempty"`
-	// Name is the name of the instance in messages; empty means ID.
+	// Name identifies the instance in messages; empty means ID.
 	Name      string    `json:"name,omitempty"`
 	Phase     Phase     `json:"phase,omitempty"`
 	Readiness Readiness `json:"readiness,omitempty"`
@@ -160,7 +161,7 @@ type Task struct {
 	RequestHint string `json:"request_hint,omitempty"`
 }
 
-// Amount is an amount of one resource.
+// Amount is a quantity of one resource.
 type Amount struct {
 	// Resource is "cpu" in cores, "memory" in bytes, or another name.
 	Resource string `json:"resource"`
@@ -173,7 +174,7 @@ type Amount struct {
 
 // Reading is the result of a source for one metric.
 type Reading struct {
-	// Error is the error that the source returned. An empty result is not such an error (R26).
+	// Error explains the failure of the source. An empty result is not such an error (R26).
 	Error string `json:"error,omitempty"`
 	// Warnings are the source's warnings. Only explanations use them.
 	Warnings []string `json:"warnings,omitempty"`

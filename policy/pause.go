@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Direction is the direction of a change.
+// Direction distinguishes scale-ups from scale-downs.
 type Direction string
 
 // The directions.
@@ -52,7 +52,7 @@ func (s Scope) String() string {
 type Pause struct {
 	Scope
 	Direction Direction `json:"direction"`
-	// Reason is the reason that the operator gave. Author is the operator's name.
+	// Reason is text from the operator. Author is the operator's name.
 	Reason string `json:"reason,omitempty"`
 	Author string `json:"author,omitempty"`
 	// Since is when the pause began, and Until is when it ends automatically; zero if it does not.

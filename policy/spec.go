@@ -62,9 +62,9 @@ type MetricSpec struct {
 	// Name is the resource for Resource and ContainerResource ("cpu", "memory"), otherwise the
 	// name of the metric.
 	Name string `json:"name"`
-	// Task is the task of a ContainerResource metric.
+	// Task is the name of the measured task, for a ContainerResource metric.
 	Task string `json:"task,omitempty"`
-	// Object is the object of an Object metric, in the form "kind/name".
+	// Object is the "kind/name" that an Object metric describes.
 	Object string       `json:"object,omitempty"`
 	Target MetricTarget `json:"target"`
 	// Formula computes the value of an External metric from the values of the other metrics

@@ -82,7 +82,7 @@ const (
 	WarningEvent EventKind = "Warning"
 )
 
-// Event is an event of a pass (R78).
+// Event reports an action or a failure of a pass (R78).
 type Event struct {
 	Kind    EventKind `json:"kind"`
 	Reason  string    `json:"reason"`

@@ -32,10 +32,10 @@ type Config struct {
 	// To is the end of a daily window as "15:04"; if it is not after from, it is on the next day;
 	// left out, midnight.
 	To string `toml:"to" json:",omitempty"`
-	// Start is the start of a single period: a date as "2006-01-02", or a time as "2006-01-02
+	// Start is when a single period begins: a date as "2006-01-02", or a time as "2006-01-02
 	// 15:04".
 	Start string `toml:"start" requires:"end" json:",omitempty"`
-	// End is the end of a single period, in the format of start. A date includes its whole day.
+	// End is when a single period ends, in the format of start. A date includes its whole day.
 	End string `toml:"end" requires:"start" json:",omitempty"`
 	// Cron is the start of each window as a cron expression with 5 fields, such as "30 2 * *
 	// mon-fri".

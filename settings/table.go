@@ -258,7 +258,7 @@ func parsed(goType reflect.Type, text string) reflect.Value {
 type FieldError struct {
 	// Field is the path of the value, such as "metrics[0].target.value".
 	Field string
-	// Value is the value as written, or empty if it is absent.
+	// Value is the text as written, or empty if it is absent.
 	Value string
 	// Detail describes the error and the allowed values, such as "must be at least 1".
 	Detail string

@@ -9,7 +9,7 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// Kind is a kind of source. Its package declares it as a variable named Kind, and package
+// Kind describes one kind of source. Its package declares it as a variable named Kind, and package
 // daemon/kinds lists it.
 type Kind struct {
 	// Name is the value of the key "kind" in a source's table.

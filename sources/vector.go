@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Query is a query to a source.
+// Query is a request to a source.
 type Query struct {
 	// Text is the query in the source's language.
 	Text string
@@ -89,7 +89,7 @@ func IsInfo(warning string) bool { return strings.HasPrefix(warning, "PromQL inf
 
 // Series is one element of a Vector.
 type Series struct {
-	// Labels contains the labels that the query names, and possibly others.
+	// Labels include those that the query names, and possibly others.
 	Labels Labels
 	// Value may be NaN or infinite.
 	Value float64

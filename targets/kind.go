@@ -7,8 +7,8 @@ import (
 	"github.com/hpad/hpad/settings"
 )
 
-// Kind is a kind of fleet. Its package declares it as the variable Kind, and package daemon/kinds
-// lists it.
+// Kind describes one kind of fleet. Its package declares it as the variable Kind, and package
+// daemon/kinds lists it.
 type Kind struct {
 	// Name is the value of the key "kind" in a fleet's table.
 	Name string

@@ -16,7 +16,7 @@ import (
 // Ref is the name of one target. It is comparable and identifies the target across restarts,
 // reloads and processes.
 type Ref struct {
-	// Fleet is the fleet's key in the configuration.
+	// Fleet is a key of the table fleets in the configuration.
 	Fleet string `json:"fleet"`
 	// Name is the canonical name of the target inside the fleet: "worker", "project/service", …
 	Name string `json:"name"`
@@ -41,9 +41,9 @@ type Reading struct {
 	// requests omits the requests. StartedAt of a Running instance is never zero: if the platform
 	// does not report it, it is the time of the first observation.
 	Instances []policy.Instance
-	// Locations contains the locations of Instances; nil if the kind does not provide them.
+	// Locations describes where Instances run; nil if the kind does not provide it.
 	Locations Locations
-	// Version is the version argument for SetReplicas. It is empty if the platform has no
+	// Version must be passed to SetReplicas. It is empty if the platform has no
 	// compare-and-set, and has no meaning outside the fleet.
 	Version string
 	// Hold is the reason why the count must not be written now, or nil.
@@ -155,7 +155,7 @@ type InstanceSample struct {
 	Tasks []policy.TaskUsage
 }
 
-// Port is a port of an instance.
+// Port is a number at which an instance listens, with a label.
 type Port struct {
 	// Label is the port's name; empty for a single unnamed port.
 	Label string
@@ -163,8 +163,7 @@ type Port struct {
 	Number int
 }
 
-// Ports contains the ports of an instance, sorted by label. A map would need ten times the
-// memory.
+// Ports belong to one instance, and are sorted by label. A map would need ten times the memory.
 type Ports []Port
 
 // Find returns the number of the port with a label; false if there is none.

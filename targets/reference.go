@@ -13,7 +13,7 @@ type Reference struct {
 	// Whole reports whether the only key may contain slashes. Escaped reports whether a slash
 	// inside a part is written as "%2F".
 	Whole, Escaped bool
-	// Example is an example of the first path.
+	// Example has the form of the first path.
 	Example string
 	// Workload is the probable target for a Kubernetes workload. "{name}" stands for the workload's
 	// name, and "{namespace}" for its namespace.
@@ -24,7 +24,7 @@ type Reference struct {
 	Suffix string
 }
 
-// Key is a key in a target's table and its value.
+// Key is a name in a target's table, with its value.
 type Key struct{ Name, Value string }
 
 var unescape = strings.NewReplacer("%2F", "/", "%2f", "/", "%25", "%")

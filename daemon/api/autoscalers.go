@@ -193,7 +193,7 @@ func (l *listWriter) write(text string) bool {
 
 // InstanceList lists the instances of a target.
 type InstanceList struct {
-	// Time is the time when the target was read, or zero if it was not read.
+	// Time is when the target was read, or zero if it was not read.
 	Time time.Time `json:"time,omitzero"`
 	// Error is the reason why the target could not be read, or empty if it was read.
 	Error string `json:"error,omitempty"`

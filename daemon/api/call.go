@@ -62,7 +62,7 @@ type operation struct {
 	input reflect.Type
 	// output is the type of the response, or of its data if media is empty.
 	output reflect.Type
-	// media is the media type of a response without the envelope.
+	// media is the Content-Type of a response without the envelope.
 	media string
 	serve http.HandlerFunc
 }

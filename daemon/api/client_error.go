@@ -33,7 +33,7 @@ type moving struct{}
 func (moving) Error() string        { return ErrRefused.Error() }
 func (moving) Is(target error) bool { return target == ErrRefused }
 
-// Error is an error that the daemon returned.
+// Error is an error response of the daemon.
 type Error struct {
 	// Status is the HTTP status.
 	Status  int
@@ -46,7 +46,7 @@ type Error struct {
 // Error returns the message.
 func (e *Error) Error() string { return e.Message }
 
-// causes contains the causes of the types of errors. The server uses the first matching row.
+// causes maps errors to their types in a response. The server uses the first matching row.
 var causes = []struct {
 	err  error
 	kind ErrorType

@@ -45,7 +45,7 @@ type ClusterMember struct {
 	// ClockOffsetSeconds is the offset of the member's clock from the queried member's clock, or
 	// nil if it is unknown.
 	ClockOffsetSeconds *float64 `json:"clock_offset_seconds,omitempty"`
-	// Problem is the problem with the member, such as an error when it was queried. It may be
+	// Problem describes the failure of the member, such as an error when it was queried. It may be
 	// empty.
 	Problem string `json:"problem,omitempty"`
 }

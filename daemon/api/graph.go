@@ -15,7 +15,7 @@ import (
 // Graph contains the data of an autoscaler's graph. All columns have the same length and start
 // with the oldest value.
 type Graph struct {
-	// Time contains the times in seconds since 1970.
+	// Time contains the instant of each point, in seconds since 1970.
 	Time []int64 `json:"time"`
 	// Replicas contains the observed counts. Desired contains the counts that the passes
 	// computed.
@@ -44,7 +44,7 @@ type GraphMetric struct {
 	Values    Column `json:"values"`
 }
 
-// Column is a column of numbers. NaN means that the value is unknown; it is null in JSON.
+// Column contains a number for each point. NaN means that the value is unknown; it is null in JSON.
 type Column []float64
 
 // MarshalJSON encodes an array of numbers and nulls.

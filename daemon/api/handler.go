@@ -178,7 +178,7 @@ func writtenMetrics(gatherer TextGatherer) http.Handler {
 	}))
 }
 
-// OpenAPI is the OpenAPI 3 description of the API, which is also served at /api/v1/openapi.yaml.
+// OpenAPI describes the API in OpenAPI 3. The daemon also serves it at /api/v1/openapi.yaml.
 //
 //go:embed openapi.yaml
 var OpenAPI []byte

@@ -31,9 +31,9 @@ type Recorded struct {
 	Events  []policy.Event `json:"events,omitempty"`
 	// Victims lists the removed instances if hpad chose them.
 	Victims []drain.Victim `json:"victims,omitempty"`
-	// Reason is the reason code of the pass, as in Evaluation.
+	// Reason is a code as in Evaluation.
 	Reason string `json:"reason,omitempty"`
-	// Error is the error of the pass. It may be empty.
+	// Error explains the failure of the pass. It may be empty.
 	Error string `json:"error,omitempty"`
 	// Hold, DryRun, Since and Unreported are as in Evaluation. Entries from earlier versions of
 	// hpad do not contain them.

@@ -14,7 +14,7 @@ import (
 
 // PauseRequest is the body of a request to pause.
 type PauseRequest struct {
-	// Direction is the direction in which changes are paused; empty means both directions.
+	// Direction is "up" or "down" if the pause holds only one direction; empty means both.
 	Direction policy.Direction `json:"direction,omitempty"`
 	// For is the duration, such as "2h". Without it, the pause lasts until it is resumed.
 	For string `json:"for,omitempty" example:"2h"`

@@ -43,7 +43,7 @@ var version string
 
 // BuildInfo identifies the build.
 type BuildInfo struct {
-	// Version is the version of the release, or "(devel)".
+	// Version is the number of the release, or "(devel)".
 	Version string `json:"version"`
 	// Revision is the commit. RevisionTime is the time of the commit in RFC 3339 format. Both are
 	// empty if unknown.

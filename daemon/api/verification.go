@@ -36,8 +36,8 @@ type Difference struct {
 type DifferentField struct {
 	// Field is the path of the field in the JSON, such as "stabilization.replicas".
 	Field string `json:"field"`
-	// Recorded is the recorded value and Now is the recomputed value, both as JSON. A value is
-	// empty if the field is absent.
+	// Recorded is the value from the history and Now is the recomputed value, both as JSON. A value
+	// is empty if the field is absent.
 	Recorded string `json:"recorded"`
 	Now      string `json:"now"`
 }

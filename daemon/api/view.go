@@ -91,7 +91,7 @@ type Autoscaler struct {
 	Status policy.Status `json:"status,omitzero"`
 	// SyncPeriodSeconds is the time between two passes.
 	SyncPeriodSeconds float64 `json:"sync_period_seconds"`
-	// Mode is the mode; empty for "on".
+	// Mode restricts the autoscaler; empty for "on".
 	Mode policy.Mode `json:"mode,omitempty"`
 	// Schedules describes the schedules, which change Spec and Mode. It is nil without schedules,
 	// and if the owner of the fleet does not respond.
@@ -109,7 +109,7 @@ type Autoscaler struct {
 	Restore *policy.Restoration `json:"restore,omitempty"`
 	// Instances counts the instances in the last reading.
 	Instances Instances `json:"instances,omitzero"`
-	// Inputs contains the inputs of the metrics in Spec.Metrics.
+	// Inputs describes where the values of Spec.Metrics come from, in the same order.
 	Inputs []Input `json:"inputs,omitempty"`
 	// Events lists the newest events, oldest first.
 	Events []Event `json:"events,omitempty"`
@@ -130,8 +130,8 @@ type Autoscaler struct {
 type Schedules struct {
 	// Active lists the names of the active schedules.
 	Active []string `json:"active,omitempty"`
-	// Next is the next time at which the bounds, the mode or the active schedules change. It is
-	// zero if there is none within 31 days. Its zone is the zone of the first schedule.
+	// Next is when the bounds, the mode or the active schedules will change, in the zone of the
+	// first schedule. It is zero if they do not change within 31 days.
 	Next time.Time `json:"next,omitzero"`
 	// Ramps lists the active schedules whose ramp has started, but not their window.
 	Ramps []string `json:"ramps,omitempty"`
@@ -207,7 +207,7 @@ func (n *Instances) Add(phase, readiness string, deleting bool) {
 	}
 }
 
-// Input is the input of one metric.
+// Input describes where the value of one metric comes from.
 type Input struct {
 	// Source is the name of the source, or empty if the fleet itself measures the metric.
 	Source string            `json:"source,omitempty"`
@@ -229,10 +229,10 @@ type Evaluation struct {
 	DurationSeconds float64 `json:"duration_seconds"`
 	// Late is the number of ticks that occurred while a pass was still in progress.
 	Late uint64 `json:"late,omitempty"`
-	// Reason is the reason code of the last pass, or of the last tick without a pass; see
-	// docs/reasons.md. It is empty before the first tick.
+	// Reason is a code from docs/reasons.md that explains the last pass, or the last tick without a
+	// pass. It is empty before the first tick.
 	Reason string `json:"reason,omitempty"`
-	// Error is the error of the last pass. It may be empty.
+	// Error explains the failure of the last pass. It may be empty.
 	Error string `json:"error,omitempty"`
 	// QuarantinedUntil is set after repeated panics, and after the state store has rejected the
 	// autoscaler's record.
@@ -279,7 +279,7 @@ type Unreported struct {
 	From time.Time `json:"from"`
 }
 
-// Event is an event with its number of occurrences.
+// Event records a change or a failure, with its number of occurrences.
 type Event struct {
 	policy.Event
 	Count int64     `json:"count"`
@@ -401,7 +401,7 @@ type Readiness struct {
 	Problems []Problem `json:"problems,omitempty"`
 }
 
-// Problem is a problem with one subject.
+// Problem describes a failure of one subject.
 type Problem struct {
 	// Subject is the object that has the problem, such as "autoscaler checkout", "source prom" or
 	// "daemon".

@@ -27,7 +27,7 @@ import (
 	"github.com/hpad/hpad/guard"
 )
 
-// Options are the options of a Cluster.
+// Options configures a Cluster.
 type Options struct {
 	// Load reads the whole configuration, at startup and at each reload.
 	Load func(context.Context) (*config.Config, error)
@@ -96,10 +96,10 @@ type Cluster struct {
 	adopters map[string]string
 }
 
-// configurations contains the configurations of a member. All fields except reloads are read without
-// a lock.
+// configurations stores which configuration a member runs and which it loads next. All fields
+// except reloads are read without a lock.
 type configurations struct {
-	// active is the active configuration, or nil before the first one is loaded.
+	// active is in use. It is nil before the first configuration is loaded.
 	active atomic.Pointer[configuration]
 	// loading is the configuration that a reload is checking, or nil if no reload is in progress.
 	loading atomic.Pointer[configuration]

@@ -131,8 +131,8 @@ type Ownership struct {
 	Last string `json:"last"`
 	// Term is the number of the last term.
 	Term uint64 `json:"term"`
-	// Configuration is the configuration that the fleet's owner must have. If it is empty, any
-	// member may own the fleet.
+	// Configuration is a hash that the owner's configuration must match. If it is empty, any member
+	// may own the fleet.
 	Configuration string `json:"configuration"`
 	// Adopter is the user who set the configuration with "hpad cluster adopt" since the term began,
 	// or empty.

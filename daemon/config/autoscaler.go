@@ -23,7 +23,7 @@ import (
 
 // autoscalerTable is the TOML table [autoscalers.NAME].
 type autoscalerTable struct {
-	// Target is the target to scale: a fleet, and the keys that identify the target in it.
+	// Target is the object to scale: a fleet, and the keys that identify the target in it.
 	Target map[string]any `toml:"target"`
 	// Victims is the order in which a scale-down removes instances with the same readiness, for
 	// fleets that remove instances by name; by default, "platform", which leaves the choice to the
@@ -67,8 +67,7 @@ type scalingTable struct {
 	// Guard defines which readings are suspect and must be confirmed; by default, the default of
 	// the fleet's kind: cloud groups have one, other kinds do not.
 	Guard *Guard `toml:"guard"`
-	// Metrics are the metrics from which the count is computed; by default, cpu at 80 % of the
-	// request.
+	// Metrics are the inputs for the count; by default, cpu at 80 % of the request.
 	Metrics []metricTable `toml:"metrics"`
 	// Combine is the method that combines the metrics: "max", or a formula over the names of all
 	// metrics, such as "0.7 * queue + 0.3 * latency", whose result is scaled to its own target; by

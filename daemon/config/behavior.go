@@ -39,7 +39,7 @@ type policyTable struct {
 	// Value is the maximum change in one period, as a number of instances or a percentage of the
 	// count; greater than 0.
 	Value int32 `toml:"value"`
-	// Period is the period of Value: whole seconds, 1s to 30m.
+	// Period is the time in which Value limits changes: whole seconds, 1s to 30m.
 	Period time.Duration `toml:"period"`
 }
 

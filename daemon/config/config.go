@@ -38,7 +38,7 @@ type Config struct {
 	Written map[string]Written
 	// Files lists the configuration files in the order in which they were read.
 	Files []string
-	// warnings contains the warnings about the [daemon] and [ha] tables.
+	// warnings concern the [daemon] and [ha] tables.
 	warnings []Error
 }
 
@@ -137,11 +137,11 @@ func (a *Autoscaler) PortLabel() string {
 	return a.Endpoints.Port
 }
 
-// Input is the input of one metric.
+// Input describes where the value of one metric comes from.
 type Input struct {
 	// Source is the name of a source, or empty if the fleet provides the samples.
 	Source string
-	// Query is the query of the source, or the formula of a metric that is computed from the
+	// Query is sent to the source, or it is the formula of a metric that is computed from the
 	// others.
 	Query string
 	// Select selects the series with these label values, sorted by name. If it is empty, all series

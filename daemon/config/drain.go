@@ -22,7 +22,7 @@ type Drain struct {
 	// OnDeadline is the action at the deadline: "terminate" removes the instance with its remaining
 	// work, "undo" undoes the drain.
 	OnDeadline drain.Expiry `toml:"on_deadline" default:"terminate" values:"terminate undo"`
-	// Interval is the interval of checks whether an instance is drained; at least 1s.
+	// Interval is the time between two checks whether an instance is drained; at least 1s.
 	Interval time.Duration `toml:"interval" default:"5s" min:"1s"`
 	// Config is the validated configuration of the drain's kind, with defaults applied.
 	Config drain.Config `toml:"-"`

@@ -15,7 +15,7 @@ type Error struct {
 	Line int
 	// Key is the path of the key, such as "autoscalers.checkout.metrics[0].value". It may be empty.
 	Key string
-	// Value is the value as written in the file. It is empty for missing values, tables and
+	// Value is quoted as written in the file. It is empty for missing values, tables and
 	// possible secrets.
 	Value string
 	// Detail describes the error and the allowed values.

@@ -19,8 +19,8 @@ import (
 // HA is the [ha] table: several hpad instances share the fleets that are not local to a host. All
 // changes take effect at the next start.
 type HA struct {
-	// Store is the store of the members' common state: "etcd", or "nomad" for the variables of a
-	// Nomad cluster.
+	// Store is the system that stores the members' common state: "etcd", or "nomad" for the
+	// variables of a Nomad cluster.
 	Store string `toml:"store" default:"etcd" values:"etcd nomad" must:"one of \"etcd\", \"nomad\""`
 	// Cluster is the common name of all members; several clusters can use one store.
 	Cluster string `toml:"cluster" default:"hpad"`
@@ -79,12 +79,14 @@ type Etcd struct {
 // Nomad is the [ha.nomad] table. Defaults come from the environment of the Nomad command line
 // (NOMAD_ADDR and so on).
 type Nomad struct {
-	// Address is the address of an agent's HTTP API, preferably on this host, such as
+	// Address is the URL of an agent's HTTP API, preferably on this host, such as
 	// "https://127.0.0.1:4646"; empty means NOMAD_ADDR, or "http://127.0.0.1:4646".
 	Address string `toml:"address"`
-	// Region is the region of the variables; empty means NOMAD_REGION, or the region of the agent.
+	// Region is where Nomad stores the variables; empty means NOMAD_REGION, or the region
+	// of the agent.
 	Region string `toml:"region"`
-	// Namespace is the namespace of the variables; empty means NOMAD_NAMESPACE, or "default".
+	// Namespace is where Nomad stores the variables; empty means NOMAD_NAMESPACE, or
+	// "default".
 	Namespace string `toml:"namespace"`
 	// TokenFile is a file with an ACL token, read again for every call; empty means NOMAD_TOKEN, or
 	// no token.

@@ -16,13 +16,13 @@ type metricTable struct {
 	// Type is the metric type: "Resource", "ContainerResource", "Instances" (also "Pods"), "Object"
 	// or "External".
 	Type metricType `toml:"type" values:"Resource ContainerResource Instances Object External"`
-	// Name is the name of the metric, without slash and percent sign: required for "Object" and
-	// "External"; the default for "Instances" is "metric-" and its position.
+	// Name is an identifier without slash and percent sign: required for "Object"
+	// and "External"; the default for "Instances" is "metric-" and its position.
 	Name string `toml:"name" of:"Instances Object External"`
 	// Resource is "cpu", "memory" or another resource: required for "Resource" and
 	// "ContainerResource".
 	Resource string `toml:"resource" of:"Resource ContainerResource"`
-	// Task is the task whose usage is measured: required for "ContainerResource".
+	// Task is the name of the measured task: required for "ContainerResource".
 	Task string `toml:"task" of:"ContainerResource"`
 	// Object is the described object, such as "route/main": required for "Object".
 	Object string `toml:"object" of:"Object"`
@@ -49,7 +49,7 @@ type metricTable struct {
 	// Source is the name of a source: required for "Instances", "Object" and "External". Without
 	// it, a "Resource" or "ContainerResource" metric is read from the fleet.
 	Source string `toml:"source" requires:"query"`
-	// Query is the query of the source; required with a source.
+	// Query is the expression that is sent to the source; required with a source.
 	Query string `toml:"query" requires:"source"`
 	// Select selects the series with these label values.
 	Select map[string]string `toml:"select" requires:"source"`

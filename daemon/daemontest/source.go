@@ -8,7 +8,7 @@ import (
 	"github.com/hpad/hpad/sources"
 )
 
-// Source is a source with results set by tests.
+// Source returns results that tests set.
 type Source struct {
 	mu      sync.Mutex
 	results map[string]func(ctx context.Context, at time.Time) (sources.Vector, error)

@@ -45,7 +45,7 @@ type World struct {
 	Config  *config.Config
 	LoadErr error
 	DryRun  bool
-	// Kind is the kind of the fleets. If it is empty, the kind is "memory".
+	// Kind applies to all fleets. Empty means "memory".
 	Kind         string
 	Until        func() time.Time
 	StoreTimeout time.Duration
@@ -61,7 +61,7 @@ type World struct {
 	// Discover enables discovery in all fleets.
 	Discover    bool
 	LabelLimits targets.LabelLimits
-	// Breaker is the breaker of all fleets, or nil.
+	// Breaker applies to all fleets. It may be nil.
 	Breaker *config.Breaker
 	// Step is the sum of the clock steps.
 	Step atomic.Int64

@@ -16,7 +16,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Fleet is a fleet that discovers targets with labels.
+// Fleet discovers targets by their labels.
 type Fleet struct {
 	Name string
 	// Discover discovers the targets. It returns when ctx ends or its own timeout expires.

@@ -53,7 +53,7 @@ type shown struct {
 
 // labeled stores the labels of one target.
 type labeled struct {
-	// labels contains the labels from the last read, and problem is the error of that read. labels
+	// labels and problem are the results of the last read. labels
 	// is nil if the target is known only from the state store, for example after a restart.
 	labels  map[string]string
 	problem string
@@ -91,7 +91,7 @@ func (l *Labels) Restore(target targets.Ref, labels map[string]string) {
 // Evaluation is the result of evaluating a target's labels.
 type Evaluation struct {
 	api.Discovered
-	// Errors contains the errors in the labels.
+	// Errors lists labels that are invalid or contradict each other.
 	Errors config.Errors
 	// Over is set if the fleet has reached its maximum number of autoscalers.
 	Over bool

@@ -32,8 +32,8 @@ type Config struct {
 	Timeout time.Duration `toml:"timeout" default:"30s" above:"0s" max:"5m" must:"more than 0, and 5m at most"`
 }
 
-// Directory is a directory for the files, which the unit of the packages creates. All users can read
-// it.
+// Directory is where files are written by default. The unit of the packages creates it, and all
+// users can read it.
 const Directory = "/var/cache/hpad"
 
 // defaultTemplate writes one address per line.
@@ -85,8 +85,8 @@ type Instance struct {
 	ID string
 	// Name is the platform's name of the instance, or its ID. Node may be empty.
 	Name, Node string
-	// Host is a host name or an IP address. Port is 0 if the instance has no port. Address contains
-	// both.
+	// Host contains a name or an IP address. Port is 0 if the instance has no port. Address
+	// contains both.
 	Host    string
 	Port    int
 	Address string

@@ -13,7 +13,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Target is a target with endpoints.
+// Target combines a target with its endpoints.
 type Target struct {
 	Autoscaler string
 	Ref        targets.Ref

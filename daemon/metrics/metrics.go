@@ -17,7 +17,7 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 )
 
-// Metrics contains the metrics of one daemon. It is safe for concurrent use.
+// Metrics collects and exports the measurements of one daemon. It is safe for concurrent use.
 type Metrics struct {
 	passes  passes
 	reasons *prometheus.CounterVec

@@ -109,7 +109,7 @@ type Autoscaler struct {
 	passes                         *passes
 	late, panics, foreign, doubted atomic.Uint64
 	reversals                      atomic.Uint64
-	// direction is the direction of the last write. It is noAction until this process writes.
+	// direction describes the last write of this process. It is noAction before the first write.
 	direction atomic.Uint32
 }
 

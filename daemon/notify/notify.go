@@ -31,7 +31,7 @@ import (
 	"github.com/hpad/hpad/settings/template"
 )
 
-// Kind is the kind of an event.
+// Kind classifies events.
 type Kind string
 
 // The kinds of events. Changed means that a count was written. Refused means that a wanted count
@@ -61,7 +61,7 @@ type Event struct {
 	// Both are 0 if there is no decision.
 	From int32 `json:"from"`
 	To   int32 `json:"to"`
-	// Reason is the reason code of the pass, as listed in docs/reasons.md. It is empty if the event
+	// Reason is the code from docs/reasons.md that explains the pass. It is empty if the event
 	// concerns a fleet or source.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message"`

@@ -18,7 +18,7 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// Target is a target with the result of its last read.
+// Target pairs a target with the result of its last read.
 type Target struct {
 	Ref     targets.Ref
 	Reading *targets.Reading

@@ -14,7 +14,7 @@ import (
 	hpa "github.com/hpad/hpad/policy"
 )
 
-// state is the state of an autoscaler in the list.
+// state groups autoscalers in the list.
 type state string
 
 const (

@@ -29,7 +29,7 @@ type history struct {
 	// wrong is the start time of the problem, regardless of its cause. It is retained after the
 	// problem ended.
 	wrong time.Time
-	// last is the last reported cause. known contains the causes reported within knownFor.
+	// last is the cause that was reported last. known contains all causes reported within knownFor.
 	last  string
 	known []knownCause
 	// unreported counts the unreported changes.

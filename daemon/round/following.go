@@ -39,7 +39,7 @@ type passNews struct {
 	unmeasured bool
 	// history reports whether the pass gets a history entry.
 	history problem.Change
-	// events are the events of the history entry.
+	// events belong to the history entry.
 	events []policy.Event
 }
 

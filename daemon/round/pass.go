@@ -28,7 +28,7 @@ type pass struct {
 	after *passResult
 	// reconfigured reports whether the configuration changed after the previous pass.
 	reconfigured bool
-	// inputs are the inputs of the decision.
+	// inputs contains everything that the decision depends on.
 	inputs *policy.Inputs
 	// request is the unfinished request of a user that the pass carries out.
 	request *scaleRequest

@@ -21,7 +21,7 @@ type scaleRequest struct {
 
 type scaleResult struct {
 	err error
-	// commit is the commit of the pass that carried out the request, or nil.
+	// commit stores the pass that carried out the request. It is nil if no pass was stored.
 	commit *records.Commit
 }
 

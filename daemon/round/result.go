@@ -12,11 +12,11 @@ import (
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// Result is the result of the last pass of an autoscaler, for readers and for the next pass. It is
+// Result describes the last pass of an autoscaler, for readers and for the next pass. It is
 // immutable.
 type Result struct {
-	// Record is the record after the pass. Its Through is the instant of the pass, or zero before
-	// the first pass.
+	// Record is stored after the pass. Its Through is the instant of the pass, or zero before the
+	// first pass.
 	Record state.Record
 	// Decision is empty, with a zero Time, before the first pass in this run.
 	Decision policy.Decision
@@ -45,9 +45,9 @@ type Result struct {
 	// empty if it was evaluated.
 	Unevaluated string
 	Quarantine  time.Time
-	// Shortage is the shortage of the last pass, or nil.
+	// Shortage describes missing capacity in the last pass, or is nil.
 	Shortage *policy.Shortage
-	// Reason is the reason code of the last pass, or of the missed pass at the last tick.
+	// Reason explains the last pass, or the missed pass at the last tick.
 	Reason reason.Code
 }
 

@@ -29,7 +29,7 @@ type Scheduler struct {
 	workers   guard.Tasks
 	// last maps each sync period to its last tick.
 	last map[time.Duration]time.Time
-	// rounds are the rounds that have not completed, oldest first.
+	// rounds have not completed; oldest first.
 	rounds []*round
 	// newest is the tick of the newest completed round.
 	newest time.Time

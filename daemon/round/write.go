@@ -28,8 +28,8 @@ func (e *foreignError) Error() string {
 	return fmt.Sprintf("an external writer changed the count from %d to %d after it was read", e.read, e.found)
 }
 
-// write is a write of a count. It contains copies of the pass's data, because a call that ignores
-// its context can outlive the pass.
+// write sets the count of a target. It contains copies of the pass's data, because a call that
+// ignores its context can outlive the pass.
 type write struct {
 	fleet           *adapters.Fleet
 	target          targets.Ref

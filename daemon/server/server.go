@@ -26,7 +26,7 @@ import (
 	"github.com/hpad/hpad/guard"
 )
 
-// Listeners are the listeners of a daemon; each may be nil.
+// Listeners accept the connections of clients; each may be nil.
 type Listeners struct {
 	// TCP serves the API over TCP. It is read-only, except for writers that authenticate as
 	// WebConfig requires.

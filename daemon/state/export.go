@@ -37,7 +37,7 @@ type exportLine struct {
 	// File is the name of the database. Bucket is the path of nested buckets in it.
 	File   string   `json:"file,omitempty"`
 	Bucket []string `json:"bucket,omitempty"`
-	// Key is the key as text. KeyBytes is set instead if the key is not valid UTF-8.
+	// Key is text. KeyBytes is set instead if the key is not valid UTF-8.
 	Key      string `json:"key,omitempty"`
 	KeyBytes []byte `json:"key_bytes,omitempty"`
 	// Value is set for JSON values. All other values are in Packed, in the given Format.
@@ -354,14 +354,14 @@ type importer struct {
 	line, count int
 	// drafts maps the final file names to the incomplete databases.
 	drafts map[string]*draft
-	// values contains the values to share, or nil if all values belong in the directory.
+	// values belong in the cluster store. It is nil if all values belong in the directory.
 	values map[string][]byte
 }
 
 // draft is an incomplete database.
 type draft struct {
 	db database
-	// values contains the values that are not written yet.
+	// values wait to be written.
 	values map[slot][]byte
 }
 

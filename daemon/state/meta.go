@@ -136,7 +136,7 @@ func sealRemovals(all map[string]Removals, meta map[string][]byte) error {
 	return nil
 }
 
-// Part is a part of the state that can be lost.
+// Part names data that can be lost independently of the other parts.
 type Part string
 
 // The parts of the state. A loss of DirectoryPart means that the directory was removed while hpad

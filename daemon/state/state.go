@@ -107,11 +107,11 @@ type Record struct {
 	// ImplausibleReadings is the number of suspect readings since then.
 	LastCounts          *Counts `json:"seen,omitempty"`
 	ImplausibleReadings int32   `json:"doubts,omitempty"`
-	// Bounds contains the bounds that the last pass used.
+	// Bounds applied in the last pass.
 	Bounds *Bounds `json:"bounds,omitempty"`
 	// Obstacle is the problem that the last pass found, or nil.
 	Obstacle *Obstacle `json:"hindrance,omitempty"`
-	// Target is the target that Memory belongs to.
+	// Target identifies the fleet's object that Memory belongs to.
 	Target targets.Ref `json:"target"`
 	// Labels contains the target's labels that define the autoscaler. It is nil if the
 	// configuration defines the autoscaler, or if the target no longer exists.
@@ -131,7 +131,7 @@ type Restoration struct {
 	Max int32 `json:"max"`
 }
 
-// Counts contains the counts from one reading of a target.
+// Counts comes from one reading of a target.
 type Counts struct {
 	// Spec is the desired count, Status is the observed count, and Instances is the number of
 	// live instances in the list.
@@ -179,7 +179,7 @@ type Entry struct {
 	// there was no write.
 	Hold   *policy.Hold `json:"hold,omitempty"`
 	DryRun bool         `json:"dry_run,omitempty"`
-	// Reason is the reason code of the pass; see docs/reasons.md.
+	// Reason is a code from docs/reasons.md that explains the pass.
 	Reason string `json:"reason,omitempty"`
 	// Since is the start time of the current problem, or zero without a problem.
 	Since time.Time `json:"since,omitzero"`
@@ -188,7 +188,7 @@ type Entry struct {
 	Unreported *Unreported `json:"unreported,omitempty"`
 	// Engine is the value of policy.Engine in the version of hpad that made the decision.
 	Engine int `json:"engine,omitempty"`
-	// Inputs contains the inputs of the decision, which Verify needs. It must not be modified,
+	// Inputs contains everything that the decision depends on, for Verify. It must not be modified,
 	// and it is nil in the results of Store.History.
 	Inputs *policy.Inputs `json:"-"`
 }

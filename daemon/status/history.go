@@ -83,8 +83,8 @@ func (s *Reader) Graph(_ context.Context, name string, from, to time.Time) (api.
 // Pass contains all results of the last evaluation of an autoscaler. The conformance tests compare
 // it with the state of the upstream controller.
 type Pass struct {
-	// Record is the record after the evaluation. Its Through is the instant of the evaluation, or
-	// zero before the first evaluation.
+	// Record is stored after the evaluation. Its Through is the instant of the evaluation, or zero
+	// before the first evaluation.
 	Record state.Record
 	// Decision is empty before the first evaluation.
 	Decision policy.Decision

@@ -21,7 +21,7 @@ const (
 	maxNodes  = 200
 )
 
-// functions contains the functions that a formula may call.
+// functions lists what a formula may call.
 var functions = []string{"abs", "ceil", "floor", "max", "min", "round"}
 
 // quotient is the function that replaces the operator "/", so that a division by zero is an error.

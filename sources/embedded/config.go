@@ -50,13 +50,13 @@ type Scrape struct {
 	// Addresses lists the endpoints as host:port, which is also the value of the label
 	// "instance".
 	Addresses []string `toml:"addresses" excludes:"fleet target"`
-	// Fleet is the fleet of the target whose instances are scraped.
+	// Fleet is the name of the fleet that contains the target.
 	Fleet string `toml:"fleet" requires:"target"`
 	// Target is the canonical name within Fleet of the target whose instances are scraped.
 	Target string `toml:"target" requires:"fleet"`
 	// PortLabel selects a port of each instance. If it is empty, the only port is used.
 	PortLabel string `toml:"port_label" requires:"fleet"`
-	// Path is the path of the URL with an optional query; empty means "/metrics".
+	// Path is the part of the URL after the port, with an optional query; empty means "/metrics".
 	Path string `toml:"path" default:"/metrics"`
 	// Interval is the scrape interval, at least 100ms; 0 means 5s.
 	Interval time.Duration `toml:"interval" default:"5s" min:"100ms"`

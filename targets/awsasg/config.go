@@ -35,10 +35,11 @@ const (
 // Config is one [fleets.NAME] table of kind "awsasg". The defaults are the same as those of the
 // AWS command line: environment, shared files, instance role.
 type Config struct {
-	// Region is the region of the groups, such as "eu-central-1"; empty means AWS_REGION, or the
+	// Region is the location of the groups, such as "eu-central-1"; empty means AWS_REGION, or the
 	// region of the profile or of the instance that hpad runs on.
 	Region string `toml:"region"`
-	// Profile is a profile of the shared configuration; empty means AWS_PROFILE.
+	// Profile is the name of a section in AWS's shared configuration files; empty means
+	// AWS_PROFILE.
 	Profile string `toml:"profile"`
 	// CredentialsFile is a shared credentials file, read again when AWS rejects its credentials;
 	// empty means AWS_SHARED_CREDENTIALS_FILE, or ~/.aws/credentials.
@@ -111,7 +112,7 @@ const endpointForm = `must be the URL of a service, such as "https://autoscaling
 
 var endpointAddress = httpclient.Address{Form: endpointForm, End: endpointForm}
 
-// Target is the target table of an Auto Scaling group.
+// Target contains the keys that identify an Auto Scaling group.
 type Target struct {
 	// Group is the Auto Scaling group's name.
 	Group string `toml:"group" required:"the name of an Auto Scaling group"`

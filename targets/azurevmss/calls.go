@@ -103,7 +103,7 @@ const (
 	listing = 16
 )
 
-// scope is the scope of a list: a resource group in lower case, or "" for the subscription.
+// scope limits a list: a resource group in lower case, or "" for the subscription.
 type scope string
 
 func (c *Config) scopes(wanted []key) []scope {
@@ -259,7 +259,7 @@ func (f *Fleet) interfaces(ctx context.Context, c *client, s *scaleSet, take fun
 const autoscaleAge = 15 * time.Second
 
 type autoscalers struct {
-	// names contains the names of the enabled settings, by scope and scale set.
+	// names lists the enabled settings, by scope and scale set.
 	names map[scope]map[key]string
 	// err is the error of a scope that could not be listed.
 	err error

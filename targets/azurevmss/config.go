@@ -59,7 +59,8 @@ type Config struct {
 	Cloud string `toml:"cloud" default:"public" values:"public usgovernment china" must:"one of \"public\", \"usgovernment\", \"china\""`
 	// Endpoint is the address of Azure Resource Manager, https; empty means the address in Cloud.
 	Endpoint string `toml:"endpoint"`
-	// Audience is the audience of access tokens; empty means Endpoint, or the default of Cloud.
+	// Audience is the service that access tokens are requested for; empty means Endpoint, or the
+	// default of Cloud.
 	Audience string `toml:"audience"`
 	// AuthorityHost is the address of Microsoft Entra ID, https; empty means
 	// AZURE_AUTHORITY_HOST, or the address in Cloud.
@@ -206,7 +207,7 @@ func (c *Config) Build(name string, env targets.Env) (targets.Fleet, error) {
 // Requests returns false: requests are in the target table of an autoscaler.
 func (c *Config) Requests(string, string) (stated bool, at string) { return false, "" }
 
-// Target is the target table of a scale set.
+// Target contains the keys that identify a scale set.
 type Target struct {
 	// ResourceGroup and ScaleSet identify the scale set; case is ignored.
 	ResourceGroup string `toml:"resource_group" required:"the name of the scale set's resource group"`

@@ -511,7 +511,7 @@ func TestErrors(t *testing.T) {
 		name        string
 		err         error
 		read, write error
-		// reason is the reason in the write's error, and unknown reports whether the write's
+		// reason is the code in the write's error, and unknown reports whether the write's
 		// outcome is unknown.
 		reason  string
 		unknown bool

@@ -133,7 +133,7 @@ const (
 	healthUnknown = "unknown"
 )
 
-// machine is a machine of a Uniform or a Flexible set in Azure's format.
+// machine describes an instance of a Uniform or a Flexible set in Azure's format.
 type machine struct {
 	ID         string            `json:"id"`
 	Name       string            `json:"name"`

@@ -40,7 +40,7 @@ type State struct {
 	// clock.
 	Boot    string        `json:"boot,omitempty"`
 	Reading time.Duration `json:"reading,omitempty"`
-	// Offsets contains the offsets of the Scale.
+	// Offsets convert times of the earlier Clock; see Scale.
 	Offsets []Offset `json:"offsets,omitempty"`
 }
 

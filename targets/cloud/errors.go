@@ -18,7 +18,7 @@ import (
 
 // ResponseError is an error response from a platform.
 type ResponseError struct {
-	// Platform is the platform's name: "azure".
+	// Platform is a name such as "azure".
 	Platform string
 	// Status is the HTTP status; 0 if the error is the outcome of an operation.
 	Status int

@@ -27,7 +27,7 @@ type blueprint struct {
 	// Networks maps each network to its endpoint settings. In their aliases, ownName stands for
 	// the container's own name.
 	Networks map[string]*network.EndpointSettings `json:"networks,omitempty"`
-	// Files contains the files that Compose copied into the container.
+	// Files lists what Compose copied into the container.
 	Files []file `json:"files,omitempty"`
 }
 

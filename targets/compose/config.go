@@ -118,7 +118,7 @@ func (c *Config) Build(name string, env targets.Env) (targets.Fleet, error) {
 	return New(name, c, env)
 }
 
-// Target contains the target keys of an autoscaler on a Compose fleet.
+// Target identifies a service of a Compose project.
 type Target struct {
 	// Project is the name of the Compose project, and Service the name of one of its services.
 	Project string `toml:"project" required:"the name of a Compose project, as shown by \"docker compose ls\""`

@@ -61,8 +61,8 @@ type Fleet struct {
 	details map[string]*detail
 	// removing is the set of IDs of containers that are being removed.
 	removing map[string]bool
-	// errors contains the errors of removals and other background operations, by container ID
-	// or by a name for the operation.
+	// errors explains failed removals and other background operations, by container ID or by a name
+	// for the operation.
 	errors map[string]string
 	// locks contains a lock for each service, which is held while its containers are created or
 	// chosen for removal.

@@ -23,7 +23,7 @@ import (
 type Hook struct {
 	// Command contains the program and its arguments.
 	Command []string `toml:"command" required:"the program and its arguments, such as [\"/bin/drain\", \"-v\"]"`
-	// User is the user that runs the command. If it is empty, the container's user runs it.
+	// User is the account that runs the command. If it is empty, the container's user runs it.
 	User string `toml:"user"`
 	// Privileged gives the command all capabilities.
 	Privileged bool `toml:"privileged"`

@@ -89,7 +89,7 @@ func (f *Fleet) inBackground(run func()) error {
 	return nil
 }
 
-// change is a change to one service's containers that is in progress. The service is locked.
+// change creates, starts or removes containers of one service, which is locked.
 type change struct {
 	key key
 	// members contains all containers of the service, and living those that are part of its

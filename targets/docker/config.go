@@ -40,7 +40,7 @@ type Config struct {
 	// Host is the address of the engine's API: unix, tcp or ssh. If it is empty, DOCKER_HOST
 	// applies, or else the default socket.
 	Host string `toml:"host"`
-	// TLS contains the TLS settings for a tcp host. If it is omitted, DOCKER_TLS_VERIFY and
+	// TLS secures the connection to a tcp host. If it is omitted, DOCKER_TLS_VERIFY and
 	// DOCKER_CERT_PATH apply; without them, the connection does not use TLS.
 	TLS *httpclient.TLS `toml:"tls"`
 	// APIVersion pins the version of the Engine API. If it is empty, DOCKER_API_VERSION

@@ -18,11 +18,11 @@ const maxReads = 128
 
 // Container is a running container.
 type Container struct {
-	// Instance is the instance ID used in readings, and Task the name of the instance's task.
+	// Instance is the ID used in readings, and Task the name of the instance's task.
 	Instance, Task string
-	// Name is the name of the container or its task, for error messages.
+	// Name identifies the container or its task in error messages.
 	Name string
-	// Engine is the engine that runs the container. If it is nil, Err is the reason.
+	// Engine runs the container. If it is nil, Err is the reason.
 	Engine *Engine
 	Err    error
 	ID     string

@@ -11,7 +11,7 @@ import (
 
 // Instance describes an instance to a Drainer.
 type Instance struct {
-	// Target is the target of the instance.
+	// Target identifies the group that contains the instance.
 	Target targets.Ref `json:"target"`
 	// ID is the instance's id on the platform, and Name is its name if that differs.
 	ID   string `json:"id"`
@@ -73,8 +73,8 @@ type Counter interface {
 	Allocations(ctx context.Context, instances []Instance) (map[string]int, error)
 }
 
-// Kind is a kind of drain. Its package declares it as the variable Kind, and package daemon/kinds
-// lists it.
+// Kind describes one kind of drain. Its package declares it as the variable Kind, and package
+// daemon/kinds lists it.
 type Kind struct {
 	// Name is the value of the key "kind" in a drain table.
 	Name string

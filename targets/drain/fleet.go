@@ -37,8 +37,8 @@ type Inner interface {
 	targets.Remover
 }
 
-// Fleet is a fleet whose scale-downs remove instances by name, after a drain if one is
-// configured. It is safe for concurrent use.
+// Fleet removes instances by name in scale-downs, after a drain if one is configured. It is safe
+// for concurrent use.
 type Fleet struct {
 	inner   Inner
 	store   targets.Store
@@ -53,7 +53,7 @@ type Fleet struct {
 	work, writes       context.Context
 	endWork, endWrites context.CancelFunc
 	running            guard.Tasks
-	// lease is the lease of a shared fleet; nil if no other process shares it.
+	// lease protects a shared fleet; nil if no other process shares it.
 	lease targets.Lease
 
 	mu         sync.Mutex

@@ -46,7 +46,7 @@ type Operation struct {
 	ID string `json:"id"`
 	// Instance is the drained instance.
 	Instance Instance `json:"instance"`
-	// Reason is the reason for choosing the instance. Decision is the reason for the scale-down.
+	// Reason explains the choice of the instance. Decision explains the scale-down.
 	Reason   string `json:"reason,omitempty"`
 	Decision string `json:"decision,omitempty"`
 	// Started is the time at which the operation was recorded, and Deadline is the time limit for

@@ -13,7 +13,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Order is the order in which a scale-down removes instances. The zero Order is Platform.
+// Order determines which instances a scale-down removes first. The zero Order is Platform.
 type Order string
 
 // The orders. An order decides only between instances of the same removal class, so
@@ -59,7 +59,7 @@ type Victim struct {
 	ID string `json:"id"`
 	// Name is the instance's name if it differs from the id.
 	Name string `json:"name,omitempty"`
-	// Reason is the reason for choosing it, in a few words.
+	// Reason explains the choice in a few words.
 	Reason string `json:"reason"`
 }
 

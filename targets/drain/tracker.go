@@ -194,7 +194,7 @@ func (tr *tracker) removable(t *target, now time.Time) bool {
 		slices.ContainsFunc(t.operations, func(op Operation) bool { return op.State == Drained && now.Sub(op.Changed) >= batchDelay })
 }
 
-// removal is a removal of instances from a target at the version of a reading.
+// removal is a request to remove instances from a target at the version of a reading.
 type removal struct {
 	target          *target
 	operations, ids []string

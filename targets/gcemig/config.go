@@ -167,7 +167,7 @@ func (c *Config) Build(name string, env targets.Env) (targets.Fleet, error) {
 // Requests returns false: requests are in the target table of an autoscaler.
 func (c *Config) Requests(string, string) (stated bool, at string) { return false, "" }
 
-// Target is the target table of a managed instance group.
+// Target contains the keys that identify a managed instance group.
 type Target struct {
 	// Group is the managed instance group's name.
 	Group string `toml:"group" required:"the name of a managed instance group"`

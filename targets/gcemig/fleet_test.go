@@ -456,7 +456,7 @@ func TestRefusals(t *testing.T) {
 		fault gcetest.Fault
 		// read and write are the expected classes of a reading's and a change's error.
 		read, write error
-		// reason is the reason for the hold or in the error of the change.
+		// reason explains the hold, or is the code in the error of the change.
 		reason string
 		words  string
 	}{

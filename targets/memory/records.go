@@ -27,7 +27,7 @@ const (
 	sweepInterval  = time.Hour
 )
 
-// Record is the record of one instance, stored as JSON.
+// Record describes one instance, and is stored as JSON.
 type Record[R any] interface {
 	// Equal reports whether storing other instead of this record would make no difference.
 	Equal(other R) bool

@@ -52,8 +52,8 @@ type network struct {
 	ReservedPorts, DynamicPorts []port
 }
 
-// port is a port of an allocation. A port that is listed in a network has no HostIP, because the
-// network has the IP address.
+// port maps a label to a number on the host. It has no HostIP if it is listed in a network, because
+// the network has the IP address.
 type port struct {
 	Label  string
 	Value  int

@@ -29,7 +29,7 @@ type cachedJob struct {
 }
 
 type cachedScope struct {
-	// index is the index of the last job list, and listed is the time at which that call ended.
+	// index is Nomad's index in the last job list, and listed is the time at which that call ended.
 	index  uint64
 	listed time.Time
 	// listing is the progress of an interrupted call that lists all allocations; nil if no call was

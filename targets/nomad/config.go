@@ -43,8 +43,8 @@ const (
 // Config is one [fleets.NAME] table of kind "nomad". The defaults come from the environment
 // variables of the Nomad command line.
 type Config struct {
-	// Address is the address of the HTTP API: http, https or unix, without credentials; empty
-	// means NOMAD_ADDR.
+	// Address is the URL of the HTTP API: http, https or unix, without credentials; empty means
+	// NOMAD_ADDR.
 	Address string `toml:"address"`
 	// Region is the default region of targets; empty means NOMAD_REGION, or the region of the
 	// agent at Address.
@@ -188,7 +188,7 @@ func (c *Config) Build(name string, env targets.Env) (targets.Fleet, error) {
 
 // Target is an autoscaler's target in a Nomad fleet.
 type Target struct {
-	// Job is the job ID, and Group is the name of one of its task groups.
+	// Job is an ID, and Group is the name of one of the job's task groups.
 	Job   string `toml:"job" required:"the id of a job"`
 	Group string `toml:"group" required:"the name of one of the job's task groups"`
 	// Namespace is the job's namespace; empty means the fleet's namespace.

@@ -95,7 +95,7 @@ type fakeAlloc struct {
 	next, events string
 	// checks lists the results of its service checks; if it is nil, its node does not respond.
 	checks []string
-	// index is the index of the last change, and listed is the appearance after that change.
+	// index belongs to the last change, and listed is the appearance after that change.
 	index  uint64
 	listed appearance
 }

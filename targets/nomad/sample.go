@@ -25,7 +25,7 @@ import (
 const statsWindow = time.Second
 
 type sampledAlloc struct {
-	// Instance is the instance in its target's reading, and must not be modified. The sample
+	// Instance points into its target's reading, and must not be modified. The sample
 	// contains the usage of the instance's tasks, or of all tasks of the allocation if it has none.
 	*policy.Instance
 	node string

@@ -248,7 +248,7 @@ func (r *scopeReading) readFirst(ctx context.Context, jobs []*jobState) (int, er
 // allocations of a scope continues an interrupted listing.
 type listing struct {
 	sets map[groupKey]*allocSet
-	// token is the token of the next page, and last is the time at which the last page was read.
+	// token selects the next page, and last is the time at which the last page was read.
 	token string
 	last  time.Time
 }

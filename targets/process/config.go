@@ -242,9 +242,9 @@ func (c *Config) Build(name string, env targets.Env) (targets.Fleet, error) {
 	return New(name, c, env), nil
 }
 
-// Target contains the target keys of an autoscaler on a process fleet.
+// Target identifies a service of a process fleet.
 type Target struct {
-	// Service is the service's key in the fleet's table.
+	// Service is a key in the services table of the fleet.
 	Service string `toml:"service" required:"the name of one of the fleet's services"`
 }
 

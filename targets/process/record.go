@@ -27,7 +27,7 @@ type record struct {
 	Index   int       `json:"index"`
 	Port    int       `json:"port,omitzero"`
 	Created time.Time `json:"created"`
-	// Definition is the definition of the service that the process was started with, with the number
+	// Definition is the service's configuration at the start of the process, with the number
 	// of requested restarts.
 	Definition string `json:"definition"`
 	// StopGracePeriod and Readiness are the settings that applied when the process was started.

@@ -7,7 +7,7 @@ import "time"
 
 // Backoff is the configuration of the waits.
 type Backoff struct {
-	// First is the first wait. It doubles with each start, up to Longest.
+	// First is the wait before the first restart. It doubles with each start, up to Longest.
 	First, Longest time.Duration
 	// Reset is the run time after which an instance is no longer considered failing.
 	Reset time.Duration

@@ -91,7 +91,8 @@ func (c Counts) State(object string) string {
 	return text
 }
 
-// Progress is the progress of a replacement. The zero Progress means that no replacement is active.
+// Progress measures how long a replacement has made no progress. The zero Progress means that no
+// replacement is active.
 type Progress struct {
 	last Counts
 	// best is the highest number of ready fresh instances, and at the time when it last rose.

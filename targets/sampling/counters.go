@@ -14,15 +14,15 @@ type Counters struct {
 	// different runs are not compared.
 	Run string
 	At  time.Time
-	// CPU is the CPU time since the start, in nanoseconds. It is valid only if HasCPU is set.
+	// CPU is the time used since the start, in nanoseconds. It is valid only if HasCPU is set.
 	CPU    uint64
 	HasCPU bool
 	// Memory is in bytes, or negative if it is not measured.
 	Memory int64
 }
 
-// Usage is the usage of an instance between two readings of its counters. The zero Usage has no
-// reading yet.
+// Usage measures an instance between two readings of its counters. The zero Usage has no reading
+// yet.
 type Usage struct {
 	Counters
 	// Err is the error of the last reading.

@@ -73,7 +73,7 @@ func (c *Config) Build(name string, env targets.Env) (targets.Fleet, error) {
 	return New(name, c, env.Lease)
 }
 
-// Target contains the target keys of an autoscaler on a swarm fleet.
+// Target identifies a service of a swarm.
 type Target struct {
 	// Service is the name of a replicated service. In a stack, it starts with the name of the
 	// stack: "shop_web".

@@ -50,7 +50,7 @@ type fakeService struct {
 	id      string
 	spec    map[string]any
 	version uint64
-	// previous is the previous specification, or nil if there is none.
+	// previous is the specification before the last update, or nil.
 	previous any
 	// updateStatus has the form used in the API. It is nil if there is none.
 	updateStatus map[string]any

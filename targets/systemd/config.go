@@ -21,8 +21,8 @@ import (
 
 // Config is one [fleets.NAME] table of kind "systemd".
 type Config struct {
-	// Manager is the manager of the units: "system", or "user" for the manager of the user that
-	// hpad runs as.
+	// Manager selects the systemd manager of the units: "system", or "user" for the manager of the
+	// user that hpad runs as.
 	Manager string `toml:"manager" default:"system" values:"system user"`
 	// Address is the manager's address: a path, or a D-Bus address of the form "unix:…". An
 	// address that ends in "/systemd/private" is the manager's own socket; any other address is
@@ -45,8 +45,8 @@ type Template struct {
 	// Replicas is the initial count if no count is stored and no instance is running; nil means
 	// 0, which leaves an autoscaler disabled.
 	Replicas *int32 `toml:"replicas" min:"0"`
-	// Port is the port of an instance, for the embedded source: a number in which "%i" stands
-	// for the instance's index. If it is empty, instances have no port.
+	// Port is where an instance listens, for the embedded source: a number in which "%i" stands for
+	// the instance's index. If it is empty, instances have no port.
 	Port string `toml:"port"`
 	// DrainDelay is the time between the decision to remove an instance and the stop of its unit,
 	// during which proxies stop routing to it.
@@ -214,7 +214,7 @@ func (c *Config) Build(name string, env targets.Env) (targets.Fleet, error) {
 	return New(name, c, env), nil
 }
 
-// Target contains the target keys of an autoscaler on a systemd fleet.
+// Target identifies a template of a systemd fleet.
 type Target struct {
 	// Template is the name of the unit file, such as "worker@.service".
 	Template string `toml:"template" required:"the name of a template's unit file, such as \"worker@.service\""`

@@ -46,7 +46,7 @@ type details struct {
 	state      unitState
 	// started is the time when the activation started, and active the time when it completed.
 	started, active time.Time
-	// result is the result of its last run, such as "exit-code". restarts is the number of
+	// result describes the end of its last run, such as "exit-code". restarts is the number of
 	// restarts by the unit's own Restart=.
 	result   string
 	restarts uint32
@@ -62,7 +62,7 @@ type details struct {
 	// requests contains the CPU and memory limits in the instance's unit file, which are used as
 	// requests if the configuration has none.
 	requests []policy.Amount
-	// limits contains the limits in the instance's unit file; MemoryHigh= is not a limit.
+	// limits come from the instance's unit file; MemoryHigh= is not a limit.
 	limits []policy.Amount
 	read   time.Time
 	// The following fields are set only with restart_on_change. stale reports whether a newer

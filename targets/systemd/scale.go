@@ -44,7 +44,7 @@ func (f *Fleet) setReplicas(ctx context.Context, t *target, n int32, version str
 	return c.scale(ctx, n)
 }
 
-// change is a change to one target's instances that is in progress. The target is locked.
+// change starts or stops instances of one target, which is locked.
 type change struct {
 	*target
 	fleet *Fleet

@@ -19,7 +19,7 @@ const (
 	SamplesCall
 )
 
-// Fault is a fault of a Memory. Its effects occur in the order of the fields.
+// Fault makes calls of a Memory fail. Its effects occur in the order of the fields.
 type Fault struct {
 	// Call and Target select the affected calls; AnyCall and "" match any. Target matches Snapshot
 	// and Samples calls that include the target.

@@ -23,7 +23,7 @@ type Kind struct {
 	Patience time.Duration
 }
 
-// Platform is a platform with targets and the hooks that create the situations of the suite. A
+// Platform contains targets, and hooks that create the situations of the suite. A
 // hook is nil if the platform cannot create its situation. Kind.Of must then state the reason
 // (targets.Kind.Without); if Of is nil, the suite logs the nil hooks.
 type Platform struct {

@@ -38,12 +38,12 @@ type MemoryTarget struct {
 	Hold *policy.Hold
 	// Err is returned in every reading of this target; nil means no error.
 	Err error
-	// Age is the age of the target's initial instances.
+	// Age is the time since the target's initial instances started.
 	Age time.Duration
 	// StartDelay is the time for which a new instance is Pending. ReadyDelay is the time that it
 	// then runs before it is ready. StopDelay is the time for which a victim is Deleting.
 	StartDelay, ReadyDelay, StopDelay time.Duration
-	// Tasks are the tasks of each instance, with their requests.
+	// Tasks run in each instance, with these requests.
 	Tasks []policy.Task
 	// Usage returns the resource use of one Running instance; running is the number of Running
 	// instances. Nil means that there are no samples. It must not call the Memory.

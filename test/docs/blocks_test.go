@@ -28,7 +28,7 @@ import (
 type block struct {
 	page, language, text string
 	line                 int
-	// heading is the heading above the example.
+	// heading precedes the example.
 	heading string
 	// before contains the earlier examples of the page in the same language.
 	before string

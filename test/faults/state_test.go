@@ -21,7 +21,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// page is the page size of bbolt.
+// page is bbolt's unit of storage, in bytes.
 const page = 4096
 
 // tear returns a function that overwrites part of a file with random bytes, as a power failure

@@ -41,9 +41,8 @@ type pool struct {
 	// first is the lowest of the workers' ports. port is the port of the proxy.
 	first, port int
 	// wanted is the number of workers that the metric requires.
-	wanted atomic.Int64
-	config string
-	// version is the version of the workers.
+	wanted  atomic.Int64
+	config  string
 	version int
 	load    *traffic.Load
 }

@@ -26,7 +26,7 @@ type measured interface {
 	count(context.Context) (counts, error)
 }
 
-// result is the result of measuring a row.
+// result contains the measurements of a row.
 type result struct {
 	program     string
 	row         row

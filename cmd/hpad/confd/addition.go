@@ -19,7 +19,7 @@ import (
 type Addition struct {
 	// Main is the path of the configuration's main file.
 	Main string
-	// Name is the name of the autoscaler.
+	// Name identifies the autoscaler.
 	Name string
 	Text []byte
 	// Apart selects the file name NAME-autoscaler.toml. It is set if NAME.toml contains the
@@ -65,7 +65,7 @@ func (a *Addition) Check(ctx context.Context) error {
 // Do creates the file. Errors have hints.
 func (a *Addition) Do() error { return Create(a.Path(), a.Main, a.Text) }
 
-// File is a file to create.
+// File describes a file to create.
 type File struct{ Path, Text string }
 
 // CreateFor creates a file with [Create]. If the file is in conf.d next to the main file, it gets

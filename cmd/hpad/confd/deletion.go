@@ -15,7 +15,7 @@ import (
 // ErrNotConfigured means that no file defines the autoscaler.
 var ErrNotConfigured = errors.New("no file defines it")
 
-// place is the place in a file where an autoscaler is defined.
+// place locates the definition of an autoscaler in a file.
 type place struct {
 	file string
 	// line is the first line of the autoscaler's tables, counted from 1. It is 0 if it is unknown.

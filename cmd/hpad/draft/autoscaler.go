@@ -28,11 +28,11 @@ type Autoscaler struct {
 type Target struct {
 	Notes []string
 	Fleet string
-	// Keys contains the keys that identify the target in its fleet, in order.
+	// Keys identify the target in its fleet, in order.
 	Keys []Key
 }
 
-// Key is a key with a string value.
+// Key pairs a name with a string value.
 type Key struct{ Name, Value string }
 
 // Metric is one [[autoscalers.NAME.metrics]] table.
@@ -65,7 +65,7 @@ type Behavior struct {
 	ScaleDown *Rules
 }
 
-// Rules contains the rules for one direction.
+// Rules limit changes in one direction.
 type Rules struct {
 	StabilizationWindow *time.Duration
 	SelectPolicy        string

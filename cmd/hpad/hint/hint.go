@@ -3,7 +3,7 @@ package hint
 
 import "errors"
 
-// Error is an error with a hint that describes its remedy.
+// Error adds a hint that describes the remedy.
 type Error struct {
 	Err  error
 	Hint string

@@ -19,11 +19,11 @@ import (
 
 // Choices contains values that manifests do not contain.
 type Choices struct {
-	// Fleet is the fleet of all targets, or empty to leave it undecided.
+	// Fleet contains all targets; empty leaves it undecided.
 	Fleet string
-	// Kind is the kind of the fleet.
+	// Kind is of the fleet, and determines the keys of targets.
 	Kind string
-	// Source is the source for all queries, or empty to leave it undecided.
+	// Source receives all queries; empty leaves it undecided.
 	Source string
 }
 

@@ -99,7 +99,7 @@ type scaledObject struct {
 	Triggers []trigger `json:"triggers"`
 }
 
-// trigger is a trigger of a ScaledObject.
+// trigger is an item of a ScaledObject's spec.triggers.
 type trigger struct {
 	Type       string            `json:"type"`
 	MetricType string            `json:"metricType"`

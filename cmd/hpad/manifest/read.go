@@ -47,7 +47,7 @@ type Object struct {
 	Triggers map[int]Trigger
 	// SyncPeriodSeconds is the pollingInterval of a ScaledObject, or nil if it is not set.
 	SyncPeriodSeconds *int32
-	// Mode is the mode of the autoscaler if KEDA pauses the ScaledObject, and otherwise "". Paused
+	// Mode restricts the autoscaler if KEDA pauses the ScaledObject, and is otherwise "". Paused
 	// describes the pause.
 	Mode, Paused string
 	// NotConverted lists the fields of a ScaledObject that Spec cannot express.
@@ -62,7 +62,7 @@ type Skipped struct {
 	What string
 }
 
-// Error is an error in a manifest.
+// Error locates a fault in a manifest.
 type Error struct {
 	File string
 	// Line is counted from 1. It is 0 if it is unknown.

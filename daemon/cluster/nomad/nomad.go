@@ -21,7 +21,7 @@ import (
 type Options struct {
 	// Cluster is the name of the cluster, which all members share.
 	Cluster string
-	// Path is the path prefix of all variables, such as "hpad".
+	// Path is the first part of all variables' paths, such as "hpad".
 	Path string
 	// Agent contains the address and region of the agent, and the namespace of the variables.
 	// Missing values are taken from the environment variables of the Nomad command line.

@@ -27,7 +27,7 @@ type fleetRecord struct {
 	// Owner and Session are empty after a release.
 	Owner   string `json:"owner,omitempty"`
 	Session uint64 `json:"session,omitempty"`
-	// Last is the last owner. Term is 0 if the fleet never had an owner.
+	// Last names the current or previous owner. Term is 0 if the fleet never had an owner.
 	Last          string `json:"last,omitempty"`
 	Term          uint64 `json:"term"`
 	Configuration string `json:"configuration"`
@@ -55,7 +55,7 @@ func (s cachedVariable) hasChanged(listed *api.VariableMetadata) bool {
 	return s.variable == nil || s.variable.ModifyIndex != listed.ModifyIndex || s.variable.CreateIndex != listed.CreateIndex
 }
 
-// sessions contains the sessions that were active at an index.
+// sessions lists the members that were active at an index.
 type sessions struct {
 	index   uint64
 	members map[uint64]memberRecord

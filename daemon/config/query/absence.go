@@ -40,7 +40,7 @@ type Absence struct {
 	selectors []selector
 }
 
-// selector is a selector of the query that returned no result.
+// selector selects series in a query that returned no result.
 type selector struct {
 	// text is the selector as written. ranged is the selector with a range of one hour. name is the
 	// metric name, or "" if the selector does not fix it.

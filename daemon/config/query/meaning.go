@@ -26,7 +26,7 @@ const (
 	peak
 	// share is a value per item or per instance, such as a duration. Its sum has no meaning.
 	share
-	// average is an average, a quantile, or a quotient of totals.
+	// average stands for a mean, a quantile, or a quotient of totals.
 	average
 	// backlog is a count of waiting work, according to its name.
 	backlog
@@ -40,12 +40,12 @@ type meaning struct {
 	// scale and offset relate the value to a series: value = scale × series + offset. The offset is
 	// the value of a constant.
 	scale, offset float64
-	// unit is the unit of the series: seconds, bytes, cores or "". The value contains scale / size of
-	// them.
+	// unit applies to the series: seconds, bytes, cores, or "" if it is unknown. The value contains
+	// scale / size of them.
 	unit unit
 	// size is the value of one unit.
 	size float64
-	// words contains the words in the name of the measured series, and matchers selects it.
+	// words are the parts of the measured series' name, and matchers selects it.
 	words    []string
 	matchers []*labels.Matcher
 	labels   labelSet
@@ -237,7 +237,7 @@ func aggregatedKind(e *parser.AggregateExpr, m meaning) kind {
 	return average // a quantile
 }
 
-// effect is the effect of a function on the meaning of its first vector.
+// effect classifies changes that functions make to the meaning of their first vector.
 type effect int
 
 const (
@@ -249,8 +249,7 @@ const (
 	change
 )
 
-// effects contains the effects of functions. The meaning of all other functions is unknown, except of
-// those that call evaluates itself.
+// effects lists the functions with a known effect, in addition to those that call evaluates itself.
 var effects = map[string]effect{
 	"abs": same, "ceil": same, "clamp": same, "clamp_max": same, "clamp_min": same, "floor": same, "round": same, "sort": same, "sort_by_label": same,
 	"sort_by_label_desc": same, "sort_desc": same, "info": same, "scalar": same, "vector": same, "label_join": same, "label_replace": same,

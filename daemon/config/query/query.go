@@ -56,7 +56,7 @@ func (q Query) Unfit() string {
 	return ""
 }
 
-// Range is a range of samples and the function that reads it.
+// Range describes a function that reads samples over a period.
 type Range struct {
 	// Function is, for example, "rate".
 	Function string

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Secret is the secret in each of Texts.
+// Secret occurs in each of Texts and must be redacted.
 const Secret = "hunter2"
 
 // Texts contains texts in different formats, each with a secret.

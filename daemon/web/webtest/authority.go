@@ -22,7 +22,7 @@ import (
 // lifetime is the validity period of certificates. It starts one hour in the past.
 const lifetime = 24 * time.Hour
 
-// CA is a CA with files in a directory.
+// CA issues certificates for tests and writes them to files in a directory.
 type CA struct {
 	dir  string
 	cert *x509.Certificate

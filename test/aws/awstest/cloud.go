@@ -21,7 +21,7 @@ const (
 	Region = "eu-central-1"
 	// Account is the ID of the only account.
 	Account = "123456789012"
-	// Secret is the secret of all access keys.
+	// Secret belongs to all access keys.
 	Secret = "imitated"
 	// firstKey is the initial access key.
 	firstKey = "AKIAIMITATED00000001"

@@ -62,7 +62,7 @@ type view struct {
 	until time.Time
 }
 
-// Instance is an instance of a group.
+// Instance describes a machine of a group.
 type Instance struct {
 	ID, State, Health, Zone, Type, Address string
 	Protected                              bool
@@ -76,9 +76,9 @@ type Instance struct {
 type Policy struct {
 	Name, Type string
 	Disabled   bool
-	// Alarm is the alarm that triggers the policy.
+	// Alarm triggers the policy.
 	Alarm string
-	// Mode is the mode of predictive scaling.
+	// Mode applies to predictive scaling.
 	Mode string
 }
 

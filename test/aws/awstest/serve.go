@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Fault is a fault that affects the next calls of an action.
+// Fault makes the next calls of an action fail.
 type Fault struct {
 	// Action is the affected action; empty means any.
 	Action string

@@ -17,7 +17,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v7/fake"
 )
 
-// call is a call of the compute API.
+// call is a request to the compute API.
 type call struct {
 	server  *Server
 	request *http.Request

@@ -68,7 +68,7 @@ type operation struct {
 
 // Failure is an injected error response.
 type Failure struct {
-	// Operation is the operation that fails; empty means any. Times is the number of failures; 0
+	// Operation selects the calls that fail; empty means any. Times is the number of failures; 0
 	// means that the operation fails until the function that Fail returned is called.
 	Operation string
 	Times     int

@@ -187,7 +187,7 @@ func (t *Target) Failure(at Dur, i int) string {
 
 // Value is one series of metric i.
 type Value struct {
-	// ID is the ID of an instance, or distinguishes the series of an External metric.
+	// ID identifies an instance, or distinguishes the series of an External metric.
 	ID    string
 	Value float64
 }

@@ -65,8 +65,8 @@ type Scenario struct {
 	// Led makes upstream evaluate at the same instants as hpad. Lead sets Evaluate to them.
 	Led      bool   `json:"led,omitempty"`
 	Evaluate []Step `json:"evaluate,omitempty"`
-	// Steps are the steps of the wall clock as hpad notices them. Notice sets them, so that the
-	// samples of upstream have the times that hpad derives from the wall clock.
+	// Steps change the wall clock, at the times when hpad notices them. Notice sets them, so that
+	// the samples of upstream have the times that hpad derives from the wall clock.
 	Steps []Offset `json:"steps,omitempty"`
 	// Relax lists the fields of Line that are not compared, such as "ready". With "times",
 	// times are compared to a tenth of a second. See differs for more values.
@@ -138,7 +138,7 @@ type Point struct {
 	Load float64 `json:"load"`
 }
 
-// Event is an event of a target or of its autoscaler. Its kinds are:
+// Event changes a target or its autoscaler. Its kinds are:
 //
 //	set        an external writer sets the count to N
 //	spec       the autoscaler changes to Spec
@@ -243,7 +243,7 @@ func (m *Metric) Sampled() bool { return m.ofResource() && !m.Query }
 
 func (m *Metric) ofResource() bool { return m.Type == "Resource" || m.Type == "ContainerResource" }
 
-// Behavior is the behavior of autoscaling/v2.
+// Behavior has the fields of behavior in autoscaling/v2.
 type Behavior struct {
 	Up   *Rules `json:"up,omitempty"`
 	Down *Rules `json:"down,omitempty"`

@@ -42,7 +42,7 @@ const (
 	Stranger = "stranger"
 )
 
-// SSH is an ssh server on the loopback interface with its own users and keys, and a client
+// SSH runs a server on the loopback interface with its own users and keys, and has a client
 // configuration for it. Its methods must be called from the test's goroutine.
 type SSH struct {
 	t        testing.TB

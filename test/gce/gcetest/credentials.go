@@ -116,7 +116,7 @@ func (s *Server) checkAssertion(assertion string) error {
 	return nil
 }
 
-// claims are the claims in a JWT.
+// claims is the payload of a JWT.
 type claims struct {
 	Issuer   string `json:"iss"`
 	Subject  string `json:"sub"`

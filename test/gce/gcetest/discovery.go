@@ -23,7 +23,7 @@ type resource struct {
 	Methods map[string]*Method `json:"methods"`
 }
 
-// Method is a method of the API.
+// Method describes a call of the API.
 type Method struct {
 	ID   string `json:"id"`
 	Verb string `json:"httpMethod"`

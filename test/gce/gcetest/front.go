@@ -27,7 +27,7 @@ import (
 type Front struct {
 	// CAFile is the path of the CA certificate.
 	CAFile string
-	// URL is the URL of the proxy.
+	// URL leads to the proxy.
 	URL string
 
 	proxy, servers *httptest.Server

@@ -25,7 +25,7 @@ import (
 
 // Server is a fake Compute Engine with one project. Its methods are safe for concurrent use.
 type Server struct {
-	// Endpoint is the endpoint that clients must use. Project is the only project.
+	// Endpoint is the URL that clients must use. Project is the only project.
 	Endpoint, Project string
 	// Rival simulates an external writer that acts before a given method, identified by its ID
 	// without "compute.".

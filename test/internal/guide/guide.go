@@ -19,8 +19,8 @@ import (
 
 // Page is a documentation page with the environment of its commands.
 type Page struct {
-	// Path is the path of the page. Dir is the working directory of its commands; empty means a
-	// temporary directory.
+	// Path leads to the page. Dir is the working directory of its commands; empty means a temporary
+	// directory.
 	Path, Dir string
 	// Environment is added to the environment of the test process.
 	Environment []string
@@ -181,7 +181,7 @@ func Section(t testing.TB, path, heading string) string {
 
 // Block is an example on a page.
 type Block struct {
-	// Language is the language after the opening fence.
+	// Language is the word after the opening fence.
 	Language, Text string
 }
 

@@ -25,7 +25,7 @@ import (
 // checks a stricter limit under a virtual clock.
 const inTime = TTL + 85*time.Second
 
-// Fault is a fault that affects the owner of a fleet.
+// Fault disturbs the owner of a fleet.
 type Fault struct {
 	// Begin starts the fault in round n, and End ends it.
 	Begin, End func(c *Cluster, owner *Member, n int)
@@ -106,7 +106,7 @@ type rounds struct {
 	fault Fault
 	// before maps autoscalers to their counts before the round.
 	before map[string]int
-	// longest is the longest time from a fault to the next evaluation of an autoscaler.
+	// longest is the maximum time from a fault to the next evaluation of an autoscaler.
 	longest time.Duration
 
 	mu sync.Mutex

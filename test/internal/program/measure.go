@@ -91,7 +91,7 @@ func sum(metrics, name, labels string) (sum float64) {
 // Use is a process's use of resources.
 type Use struct {
 	Goroutines, Descriptors int
-	// Resident is the resident memory in bytes.
+	// Resident is the memory in RAM, in bytes.
 	Resident int64
 }
 

@@ -80,7 +80,7 @@ type Options struct {
 	Config, Daemon string
 	// Environment is added to the environment of the test process, for example "PATH=/bin".
 	Environment []string
-	// State is the state directory. If it is empty, the program has its own directory.
+	// State is a directory. If it is empty, the program has its own directory.
 	State string
 	// Directory is the working directory. If it is empty, the test's directory is used.
 	Directory string

@@ -72,7 +72,7 @@ type Agent struct {
 	Client *api.Client
 	// Token is the management token, or empty without ACL.
 	Token string
-	// Name is the name of the agent and its node.
+	// Name identifies the agent and its node.
 	Name string
 
 	t       testing.TB

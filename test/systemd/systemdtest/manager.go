@@ -38,7 +38,7 @@ type Manager struct {
 	systemd, systemctl string
 }
 
-// script is the script that installs missing programs.
+// script installs missing programs.
 const script = "test/install/systemd.sh"
 
 // find returns the paths of systemd and systemctl.
