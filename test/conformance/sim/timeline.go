@@ -100,6 +100,7 @@ func (s *Scenario) Evaluations() (steps []Step) {
 			case within(at):
 			case a.Events[e].Kind == "poke":
 				add(at, "evaluate")
+			case slices.ContainsFunc(down, func(act Act) bool { return act.Until == at }): // the evaluation at the end follows the edit
 			case a.Events[e].Kind == "spec", a.Events[e].Kind == "create":
 				add(at, "evaluate edited")
 			}
