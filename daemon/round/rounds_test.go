@@ -222,6 +222,7 @@ func TestPanics(t *testing.T) {
 		receiver := notify.Config{URLFile: filepath.Join(t.TempDir(), "none"), Events: []string{"failed"}, Reasons: []string{"Panicked"}}
 		receiver.SetDefaults()
 		w.Config.Notifications = map[string]notify.Config{"waits": receiver}
+		logs := w.Observed()
 		registry := prometheus.NewRegistry()
 		w.Metrics = metrics.New(registry)
 		w.Add("q", 3)
@@ -266,6 +267,9 @@ func TestPanics(t *testing.T) {
 		w.Advance(4 * time.Minute)
 		if got := w.Fleet().Replicas("q"); got != 6 {
 			t.Errorf("replicas = %d, want 6 after the quarantine", got)
+		}
+		if got := logs.FilterMessage("evaluation recovered").Len(); got != 1 {
+			t.Errorf("%d log lines about the end of the panics, want 1", got)
 		}
 		if got := w.View("other").Evaluation; got.Error != "" || got.Late != 0 {
 			t.Errorf("other's evaluation = %+v", got)
