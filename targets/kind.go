@@ -116,6 +116,13 @@ type CallTimeouter interface {
 	CallTimeout() time.Duration
 }
 
+// WriteLimiter is a Config of a platform that accepts many writes at the same time. The daemon's
+// concurrent_syncs applies if it is higher.
+type WriteLimiter interface {
+	// ConcurrentWrites returns the maximum number of concurrent writes of counts; at least 1.
+	ConcurrentWrites() int
+}
+
 // EngineIdentifier is a Config of a kind whose fleets can share targets. Fleets with equal Engine
 // values use the same platform. Fleets with different values may still use the same platform.
 type EngineIdentifier interface {

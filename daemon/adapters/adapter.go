@@ -79,8 +79,8 @@ type Fleet struct {
 	Discoverer targets.Discoverer
 	// Timeout is the minimum timeout that the fleet requires for a read; 0 means no requirement.
 	Timeout time.Duration
-	// Snapshots, Samples and Discoveries limit concurrent reads. Writes limits concurrent writes
-	// to concurrent_syncs.
+	// Snapshots, Samples and Discoveries limit concurrent reads. Writes limits concurrent writes to
+	// concurrent_syncs, or to a higher limit of the platform.
 	Snapshots            Reads
 	Samples, Discoveries Gate
 	Writes               chan struct{}
@@ -93,6 +93,9 @@ type Fleet struct {
 }
 
 func newFleet(c config.Fleet, inner targets.Fleet, scaleIn *drain.Fleet, writes int) *Fleet {
+	if limiter, ok := c.Config.(targets.WriteLimiter); ok {
+		writes = max(writes, limiter.ConcurrentWrites())
+	}
 	f := &Fleet{
 		Fleet: inner, Inner: inner, ScaleIn: scaleIn,
 		Snapshots: Reads{Gate: newGate(ReadsAtOnce)}, Samples: newGate(ReadsAtOnce), Discoveries: newGate(1),
