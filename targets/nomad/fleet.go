@@ -110,10 +110,26 @@ func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.R
 		}
 		s.explainWaiting(ctx)
 		readings := s.readings(ctx)
-		f.records.Save(time.Now())
+		f.save(ctx)
 		f.cache.clean(time.Now())
 		return readings, nil
 	})
+}
+
+// save stores the records. It does not wait for a slow store longer than for an optional read, because
+// the readings are complete.
+func (f *Fleet) save(ctx context.Context) {
+	ctx, cancel := optional(ctx)
+	defer cancel()
+	saved := make(chan struct{})
+	guard.Go(func() {
+		defer close(saved)
+		f.records.Save(time.Now())
+	})
+	select {
+	case <-saved:
+	case <-ctx.Done():
+	}
 }
 
 type snapshot struct {

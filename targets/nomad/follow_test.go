@@ -376,6 +376,35 @@ func follow(t *testing.T, between, again bool) {
 	}
 }
 
+// slowStore is a store whose writes last for five seconds.
+type slowStore struct{ targettest.Store }
+
+func (s *slowStore) Save(ctx context.Context, key string, value []byte) error {
+	time.Sleep(5 * time.Second)
+	return s.Store.Save(ctx, key, value)
+}
+
+// TestSlowStore checks that a read does not wait for a slow store until its limit.
+func TestSlowStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := unserved(t)
+		i.add("web", 2)
+		store := new(slowStore)
+		f := newPiped(t, i)(defaultLimits, store)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		readings, err := f.Snapshot(ctx, []targets.Ref{ref("web/app")})
+		if took := time.Since(began); err != nil || readings[ref("web/app")].StatusReplicas != 2 || took > time.Second/2 {
+			t.Errorf("Snapshot() = %+v, %v after %v, want 2 replicas long before the limit", readings, err, took)
+		}
+		time.Sleep(10 * time.Second)
+		if stored, err := store.List(t.Context(), shardPrefix); err != nil || len(stored) == 0 {
+			t.Errorf("stored entries = %q, %v, want the records", stored, err)
+		}
+	})
+}
+
 // ordered sorts the instances of readings. If the fleets read at different times (apart), it omits
 // values that depend on earlier readings.
 func ordered(readings map[targets.Ref]targets.Reading, apart bool) map[targets.Ref]targets.Reading {

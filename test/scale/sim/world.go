@@ -269,15 +269,18 @@ func (w *World) after(wait time.Duration, do func()) {
 	}
 }
 
-// change changes the loads of one job after another.
+// change changes the loads of one job after another, at random times, because regular changes would
+// always have the same distance from the ticks of hpad.
 func (w *World) change(ctx context.Context) {
-	ticker := time.NewTicker(time.Duration(float64(time.Second) / w.options.Changes))
-	defer ticker.Stop()
+	mean := time.Duration(float64(time.Second) / w.options.Changes)
+	timer := time.NewTimer(rand.N(2 * mean))
+	defer timer.Stop()
 	for number := 0; ; number++ {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-timer.C:
+			timer.Reset(rand.N(2 * mean))
 			w.mu.Lock()
 			w.changeLoad(number * stride % len(w.jobs))
 			w.mu.Unlock()
