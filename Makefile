@@ -30,7 +30,7 @@ soak:
 bench:
 	go test -run '^$$' -bench . -benchmem ./...
 
-# scale measures hpad and nomad-autoscaler with simulated clusters in about 70 minutes.
+# scale measures hpad and nomad-autoscaler with simulated clusters in about 90 minutes.
 # SCALE selects a part: make scale SCALE="-n 1000". It first tests the simulation.
 scale:
 	HPAD_SOAK=1 go test -count=1 ./test/scale

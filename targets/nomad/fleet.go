@@ -19,6 +19,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"time"
@@ -111,6 +113,9 @@ func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.R
 		s.explainWaiting(ctx)
 		readings := s.readings(ctx)
 		f.save(ctx)
+		if slices.ContainsFunc(slices.Collect(maps.Values(s.scopes)), func(r *scopeReading) bool { return r.whole }) {
+			guard.Go(debug.FreeOSMemory) // the list needs several times the memory of the readings
+		}
 		f.cache.clean(time.Now())
 		return readings, nil
 	})

@@ -25,6 +25,8 @@ type scopeReading struct {
 	observed time.Time
 	// allocs is the number of allocations of the listed jobs.
 	allocs int
+	// whole reports whether all allocations were listed.
+	whole bool
 	// err affects all jobs. listErr affects the jobs that were not listed. unread affects the jobs
 	// whose allocations could not be read.
 	err, listErr, unread error
@@ -198,6 +200,7 @@ func (r *scopeReading) current(set *allocSet, now jobIndexes) bool {
 // read.
 func (r *scopeReading) read(ctx context.Context, due []*jobState) error {
 	if pages := 1 + r.allocs/r.page; r.requests(due) > pages {
+		r.whole = true
 		if err := r.readAll(ctx, due); err != nil {
 			return err
 		}

@@ -180,7 +180,7 @@ var costs = table[*result]{
 // bursts is the table of the reactions to bursts of load changes.
 var bursts = table[*result]{
 	head: []string{
-		"program", "autoscalers", "latency ms", "load changes", "not scaled", "late", "failed", "reaction p50 s", "p99 s", "max s", "% of a core", "RSS MiB", "load",
+		"program", "autoscalers", "latency ms", "load changes", "pending", "late", "failed", "reaction p50 s", "p99 s", "max s", "% of a core", "RSS MiB", "load",
 	},
 	cells: func(m *result) []string {
 		return []string{
