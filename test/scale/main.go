@@ -5,6 +5,7 @@
 //	go run ./test/scale -n 1000 -query each           a query for each autoscaler
 //	go run ./test/scale -n 10000 -programs ./before,hpad -times 2   two programs in turn
 //	go run ./test/scale -n 100000 -single -extra      one allocation per job; also restart, get, scrape and check
+//	go run ./test/scale -n 10000 -burst -latency 10ms               a tenth of the jobs changes within one period
 //	go run ./test/scale -n 30000 -single -members 3 -fleets 6       a cluster over etcd, which must be installed
 //
 // The CPU time of the simulator is not counted, but nothing else should run at the same time.
