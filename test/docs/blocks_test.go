@@ -70,7 +70,7 @@ var listed = map[string]string{
 	"test/install/conformance.sh": "make test runs the script and the tests",
 	"go test ./test/conformance -v -run TestConformance -args -file FILE -lines":                                  "needs a scenario that differs",
 	"kubectl get scaledobject -A -o yaml | hpad convert - > keda.toml":                                            "needs a cluster; convert.txtar of cmd/hpad",
-	"make scale                                                   # all rows, some 70 minutes":                    "takes about 70 minutes",
+	"make scale                                                   # all rows, some 90 minutes":                    "takes about 70 minutes",
 	"make test                                                                             # fetches the engines": "takes half an hour",
 	"# /etc/systemd/system/worker@.service":                                                                       "test/systemd uses other units",
 	"$ hpad demo":                                                                                                 "output of one run; TestIntroduction of cmd/hpad/demo compares its first lines",
