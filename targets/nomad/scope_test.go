@@ -165,39 +165,45 @@ func TestLimit(t *testing.T) {
 			i.add(id, 1).allocs[0].started = time.Now().Add(-time.Hour)
 			refs = append(refs, ref(id+"/app"))
 		}
+		var mu sync.Mutex
 		var filters []string
 		hangs := 0 // the number of the list that hangs
 		open := newPiped(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			hang := false
 			if r.URL.Path == "/v1/allocations" {
+				mu.Lock()
 				if !r.URL.Query().Has("next_token") {
 					filters = append(filters, r.URL.Query().Get("filter"))
 				}
-				if len(filters) == hangs {
-					<-r.Context().Done()
-					return
-				}
+				hang = len(filters) == hangs
+				mu.Unlock()
+			}
+			if hang {
+				<-r.Context().Done()
+				return
 			}
 			i.ServeHTTP(w, r)
 		}))
 		f := open(readLimits{againAfter: time.Hour, page: 50, filter: 20 * len("job-000%7C")}, &targettest.Store{})
-		snapshot := func() map[targets.Ref]targets.Reading {
+		snapshot := func(hanging int) map[targets.Ref]targets.Reading {
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 			defer cancel()
-			filters = nil
+			mu.Lock()
+			filters, hangs = nil, hanging
+			mu.Unlock()
 			readings, err := f.Snapshot(ctx, refs)
 			if err != nil {
 				t.Fatal(err)
 			}
 			return readings
 		}
-		snapshot()
+		snapshot(0)
 		time.Sleep(time.Minute)
 		for n := range 60 {
 			i.change(fmt.Sprintf("job-%03d", n), func(job *fakeJob) { job.count = 2 })
 		}
-		hangs = 3
 		var failed []string
-		for ref, reading := range snapshot() {
+		for ref, reading := range snapshot(3) {
 			id := jobOf(ref)
 			switch changed := id < "job-060"; {
 			case reading.Err != nil && changed && errors.Is(reading.Err, targets.ErrTransient):
@@ -209,13 +215,14 @@ func TestLimit(t *testing.T) {
 		if len(failed) != 20 {
 			t.Errorf("failed jobs = %d, want the 20 jobs of the third list", len(failed))
 		}
-		hangs = 0
-		for ref, reading := range snapshot() {
+		for ref, reading := range snapshot(0) {
 			if reading.Err != nil {
 				t.Errorf("%s: %v", ref, reading.Err)
 			}
 		}
 		slices.Sort(failed)
+		mu.Lock()
+		defer mu.Unlock()
 		if want := "(JobID matches `^(?:" + strings.Join(failed, "|") + ")$`) and"; !strings.HasPrefix(filters[0], want) {
 			t.Errorf("first list of the next read has the filter %s, want %s", filters[0], want)
 		}
