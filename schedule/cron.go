@@ -114,11 +114,10 @@ func (s *startTimes) lastUpTo(minute int) (int, bool) {
 
 // widest returns the longest distance between two starts on a date.
 func (s *startTimes) widest() (widest time.Duration) {
-	last, ok := s.firstFrom(0)
-	for next := last; ok; last = next {
-		if next, ok = s.firstFrom(last + 1); ok {
-			widest = max(widest, time.Duration(next-last)*time.Minute)
-		}
+	last, _ := s.firstFrom(0)
+	for next, ok := s.firstFrom(last + 1); ok; next, ok = s.firstFrom(last + 1) {
+		widest = max(widest, time.Duration(next-last)*time.Minute)
+		last = next
 	}
 	return widest
 }

@@ -174,12 +174,12 @@ func related(table reflect.Value, k key, value reflect.Value) (errs []FieldError
 		}
 	}
 	isSet := func(other string) bool { return !table.FieldByIndex(fields.ByKey[other].Index).IsZero() }
-	for _, other := range strings.Fields(tag.Get("requires")) {
+	for other := range strings.FieldsSeq(tag.Get("requires")) {
 		if !isSet(other) {
 			errs = append(errs, FieldError{Field: other, Detail: "is required with " + k.name})
 		}
 	}
-	for _, other := range strings.Fields(tag.Get("excludes")) {
+	for other := range strings.FieldsSeq(tag.Get("excludes")) {
 		if isSet(other) {
 			errs = append(errs, FieldError{Field: k.name, Detail: "cannot be combined with " + other + "; keep one of them"})
 		}

@@ -59,8 +59,8 @@ type Env struct {
 	Answers, Samples *Budget
 }
 
-// Source evaluates queries at one instant. It is safe for concurrent use. The Vector is the
-// result for exactly that instant. Its series are distinct and contain at least the labels that
+// Source evaluates queries at one instant; the zero instant is the current time. It is safe for
+// concurrent use. The Vector is the result for exactly that instant. Its series are distinct and contain at least the labels that
 // the query names. The caller must release the Vector after use.
 type Source interface {
 	Query(ctx context.Context, query Query, at time.Time) (Vector, error)

@@ -83,10 +83,7 @@ type envelope struct {
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// writeData writes a 200 response with data in the envelope.
-func writeData(w http.ResponseWriter, data any) { writePage(w, data, "", nil) }
-
-// writePage is like writeData, but adds a continuation token and warnings.
+// writePage writes a 200 response with data, a continuation token and warnings in the envelope.
 func writePage(w http.ResponseWriter, data any, more string, warnings []string) {
 	body := envelope{Status: statusSuccess, Continue: more, Warnings: warnings}
 	if data != nil {

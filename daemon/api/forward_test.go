@@ -127,7 +127,7 @@ func TestTakeover(t *testing.T) {
 		writeFailure(w, fmt.Errorf("%w: hpad is stopping", ErrMoving))
 	})
 	broken := serve(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
-	succeeds := serve(func(w http.ResponseWriter, _ *http.Request) { writeData(w, policy.Pause{Reason: "sale"}) })
+	succeeds := serve(func(w http.ResponseWriter, _ *http.Request) { writePage(w, policy.Pause{Reason: "sale"}, "", nil) })
 	refuses := serve(func(w http.ResponseWriter, _ *http.Request) { writeFailure(w, ErrRefused) })
 	for name, test := range map[string]struct {
 		path   string

@@ -117,11 +117,12 @@ func MergeGraphs(all []Graph) Graph {
 }
 
 const (
-	// GraphStep is the minimum time between two points of an autoscaler. GraphThin is the minimum time
-	// between points older than GraphFull. Points are stored for GraphRetention.
-	GraphStep      = 15 * time.Second
-	GraphThin      = 5 * time.Minute
-	GraphFull      = 6 * time.Hour
+	// GraphStep is the minimum time between two points of an autoscaler.
+	GraphStep = 15 * time.Second
+	// GraphThin is the minimum time between points older than GraphFull.
+	GraphThin = 5 * time.Minute
+	GraphFull = 6 * time.Hour
+	// GraphRetention is the age at which points are deleted.
 	GraphRetention = 7 * 24 * time.Hour
 	// holeSteps and holeMargin determine the longest time between two points that is not a hole.
 	holeSteps  = 3

@@ -3,6 +3,7 @@ package api_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -86,7 +87,7 @@ func describedAs(t *testing.T, request *http.Request, response *httptest.Respons
 		if slices.Contains(refused, response.Code) {
 			return nil
 		}
-		return err
+		return fmt.Errorf("openapi.yaml lacks the call; run go generate ./daemon/api: %w", err)
 	}
 	return openapi3filter.ValidateResponse(t.Context(), &openapi3filter.ResponseValidationInput{
 		RequestValidationInput: &openapi3filter.RequestValidationInput{Request: asked, PathParams: parameters, Route: route},

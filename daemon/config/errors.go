@@ -49,7 +49,7 @@ func (e Error) Text() string {
 }
 
 // Errors contains all errors of a configuration, sorted by file, line and key. It is the only error
-// type that Load, LoadFiles and Parse return.
+// type that Load, Check and Parse return.
 type Errors []Error
 
 // Error returns all errors, one per line.

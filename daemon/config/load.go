@@ -48,19 +48,8 @@ func LoadFleets(ctx context.Context, path string) (map[string]Fleet, error) {
 	})
 }
 
-// LoadFiles reads only the given files in the given order. The errors are those of [Load].
-func LoadFiles(ctx context.Context, paths ...string) (*Config, error) {
-	return guard.Abandon(ctx, func() (*Config, error) {
-		l := newLoader(ctx)
-		for _, path := range paths {
-			l.read(path)
-		}
-		return l.finish()
-	})
-}
-
-// Check reads one file like [Load], or several files like [LoadFiles]. It also returns the warnings of
-// a configuration with errors, which are incomplete if a file cannot be parsed.
+// Check reads one file like [Load], or only the given files in the given order. It also returns the
+// warnings of a configuration with errors, which are incomplete if a file cannot be parsed.
 func Check(ctx context.Context, paths ...string) (c *Config, warnings []Error, err error) {
 	type findings struct {
 		config   *Config

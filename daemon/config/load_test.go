@@ -34,7 +34,7 @@ func TestConfigs(t *testing.T) {
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			skipOmitted(t, file)
-			c, err := LoadFiles(t.Context(), withWebConfig(t, file))
+			c, err := Load(t.Context(), withWebConfig(t, file))
 			if err != nil {
 				t.Fatal(err)
 			}

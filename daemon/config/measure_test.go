@@ -113,9 +113,6 @@ func TestLoadEndsWithContext(t *testing.T) {
 	if _, _, err := Check(ctx, path); !errors.Is(err, stopped) {
 		t.Errorf("Check: %v", err)
 	}
-	if _, err := LoadFiles(ctx, path); !errors.Is(err, stopped) {
-		t.Errorf("LoadFiles: %v", err)
-	}
 	if _, err := LoadFleets(ctx, path); !errors.Is(err, stopped) {
 		t.Errorf("LoadFleets: %v", err)
 	}

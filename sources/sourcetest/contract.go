@@ -23,6 +23,9 @@ type Kind struct {
 	// Missing is a valid query whose result has no series. Invalid is a query that the source
 	// rejects.
 	Missing, Invalid string
+	// Series replaces the variable Series, or is nil. A kind whose results are single values without
+	// labels has one series with the key "".
+	Series map[string]float64
 	// Fail makes all later queries of the source fail, or is nil if queries of this kind do not need
 	// a server.
 	Fail func()
@@ -36,16 +39,20 @@ func Run(t *testing.T, kind Kind) {
 	budget := sources.NewBudget(64<<20, `daemon.query_response_memory = "64Mi"`)
 	source, text := kind.Start(t, sources.Env{Answers: budget})
 	query := sources.Query{Text: text, Labels: []string{"queue"}}
+	want := kind.Series
+	if want == nil {
+		want = Series
+	}
 	for _, row := range []struct {
 		name string
 		run  func(t *testing.T)
 	}{
-		{"values", func(t *testing.T) { values(t, source, query) }},
+		{"values", func(t *testing.T) { values(t, source, query, want) }},
 		{"memory", func(t *testing.T) { memory(t, source, query, budget) }},
 		{"missing", func(t *testing.T) { missing(t, source, kind.Missing) }},
 		{"invalid", func(t *testing.T) { invalid(t, source, kind.Invalid) }},
 		{"canceled", func(t *testing.T) { canceled(t, source, query) }},
-		{"concurrent", func(t *testing.T) { concurrent(t, source, query) }},
+		{"concurrent", func(t *testing.T) { concurrent(t, source, query, want) }},
 		{"failure", func(t *testing.T) { failure(t, source, query, kind.Fail) }},
 	} {
 		t.Run(row.name, row.run)
@@ -54,14 +61,14 @@ func Run(t *testing.T, kind Kind) {
 
 // values checks that the source returns each series with its labels and with its value, also a
 // special one: package policy has the rules for such values.
-func values(t *testing.T, source sources.Source, query sources.Query) {
+func values(t *testing.T, source sources.Source, query sources.Query, want map[string]float64) {
 	at := time.Now().Truncate(time.Millisecond)
 	vector, err := source.Query(t.Context(), query, at)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer vector.Release()
-	if got, want := shown(&vector), shownSeries(); got != want {
+	if got, want := shown(&vector), shownSeries(want); got != want {
 		t.Errorf("Query() =\n%s\nwant\n%s", got, want)
 	}
 	for _, series := range vector.Series {
@@ -124,12 +131,12 @@ func canceled(t *testing.T, source sources.Source, query sources.Query) {
 	}
 }
 
-func concurrent(t *testing.T, source sources.Source, query sources.Query) {
+func concurrent(t *testing.T, source sources.Source, query sources.Query, want map[string]float64) {
 	var wait sync.WaitGroup
 	for range 20 {
 		wait.Go(func() {
 			vector, err := source.Query(t.Context(), query, time.Now())
-			if err != nil || shown(&vector) != shownSeries() {
+			if err != nil || shown(&vector) != shownSeries(want) {
 				t.Errorf("Query() =\n%s, %v", shown(&vector), err)
 			}
 			vector.Release()
@@ -161,9 +168,9 @@ func shown(vector *sources.Vector) string {
 	return strings.Join(lines, "\n")
 }
 
-func shownSeries() string {
+func shownSeries(want map[string]float64) string {
 	vector := sources.Vector{}
-	for queue, value := range Series {
+	for queue, value := range want {
 		vector.Series = append(vector.Series, sources.Series{Labels: sources.Labels{{Name: "queue", Value: queue}}, Value: value})
 	}
 	return shown(&vector)

@@ -272,7 +272,7 @@ func TestManual(t *testing.T) {
 func TestConfig(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"../../packaging/hpad.toml", "../../packaging/image/hpad.toml"} {
-		c, err := config.LoadFiles(t.Context(), file)
+		c, err := config.Load(t.Context(), file)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -216,25 +216,11 @@ func (c *Cluster) Restart(i int) {
 	c.await(i)
 }
 
-// Pause stops the process of a server until Resume.
-func (c *Cluster) Pause(i int) { c.signal(i, syscall.SIGSTOP) }
-
-// Resume continues a paused server.
-func (c *Cluster) Resume(i int) { c.signal(i, syscall.SIGCONT) }
-
-func (c *Cluster) signal(i int, signal syscall.Signal) {
-	c.t.Helper()
-	if err := c.servers[i].Command.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		c.t.Fatal(err)
-	}
-}
-
 func (c *Cluster) stop() {
-	for i, server := range c.servers {
+	for _, server := range c.servers {
 		if server == nil || server.Ended() {
 			continue
 		}
-		c.signal(i, syscall.SIGCONT)
 		if err := server.Stop(syscall.SIGTERM, stopTimeout); err != nil && c.t.Failed() {
 			c.t.Logf("stop etcd: %v", err)
 		}

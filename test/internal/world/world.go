@@ -82,15 +82,6 @@ func (w *World) Restart(text string) {
 	w.run(text)
 }
 
-// Reload replaces the configuration of the running daemon.
-func (w *World) Reload(text string) {
-	w.t.Helper()
-	w.configure(text)
-	if _, err := w.Daemon.Reload(w.t.Context()); err != nil {
-		w.t.Fatal(err)
-	}
-}
-
 // configure sets the configuration that the next start or reload uses.
 func (w *World) configure(text string) {
 	w.t.Helper()
