@@ -168,8 +168,8 @@ func (d *Daemon) notPaused(scope policy.Scope) error {
 // awaitCommit waits for the commit of a change to a pause.
 func awaitCommit(ctx context.Context, scope policy.Scope, commit *records.Commit) error {
 	err := commit.Wait(ctx, "")
-	if errors.Is(err, state.ErrFenced) || errors.Is(err, records.ErrStopped) { // the next owner does not have the change
-		return fmt.Errorf("%w: %s: not changed, because the fleet has another owner: %w", api.ErrMoving, scope, err)
+	if errors.Is(err, state.ErrFenced) || errors.Is(err, records.ErrStopped) {
+		return fmt.Errorf("%w: %s: the fleet has another owner, which does not have the change", api.ErrMoving, scope)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w: %w", scope, api.ErrUnstored, err)

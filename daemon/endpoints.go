@@ -65,7 +65,7 @@ func (d *Daemon) autoscalerOf(ref targets.Ref) (*round.Autoscaler, error) {
 const discoveryTimeout = 5 * time.Second
 
 // Endpoints returns the ready instances of an autoscaler's target. If the target cannot be read,
-// it returns the last ones, and an api.ErrUnread if there are none.
+// it returns the last known endpoints, or an api.ErrUnread without them.
 func (d *Daemon) Endpoints(ctx context.Context, ref targets.Ref) ([]api.EndpointGroup, error) {
 	if err := d.AwaitRunning(ctx); err != nil {
 		return nil, err

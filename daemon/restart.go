@@ -35,7 +35,7 @@ func (d *Daemon) Restart(ctx context.Context, name string) error {
 	if err := restarter.Restart(ctx, a.Definition().Target); err != nil {
 		d.env.Log.Warn("requested restart failed", append(fields, zap.NamedError("err", err))...)
 		if errors.Is(err, targets.ErrUnknownOutcome) {
-			return fmt.Errorf("%w: %w", api.ErrUnknownOutcome, err)
+			return targets.WithClass(api.ErrUnknownOutcome, err)
 		}
 		return fmt.Errorf("%w: %w", api.ErrRefused, err)
 	}

@@ -31,7 +31,7 @@ func TestKubernetesVersions(t *testing.T) {
 		name   string
 		metric policy.MetricSpec
 		o      policy.Observation
-		// The proposal and the reported value: the average, or the utilization; nil if there is none.
+		// The proposal and the reported value: the average, or the utilization; it may be nil.
 		proposal [2]int32
 		value    [2]*int64
 	}{

@@ -56,7 +56,7 @@ type Threshold struct {
 	Proposal int32 `json:"proposal"`
 }
 
-// ahead is the state after a pass, from which [LookAhead] evaluates future passes.
+// ahead is the state after a pass. [LookAhead] continues from it.
 type ahead struct {
 	settings Settings
 	spec     Spec
@@ -146,7 +146,7 @@ func (a *ahead) outside() bool {
 	return a.count != 0 && (a.count > a.spec.MaxReplicas || a.count < minReplicasOf(&a.spec))
 }
 
-// at returns the decision of a future pass in which the metrics recommend a count.
+// at returns the decision of a future pass if the metrics recommend a count.
 func (a *ahead) at(now time.Time, recommended int32) Decision {
 	one, total := int64(1000), 1000*int64(recommended)
 	spec := a.spec
@@ -168,7 +168,7 @@ func (a *ahead) at(now time.Time, recommended int32) Decision {
 	return Decide(a.settings, spec, memory, a.status, observation, now)
 }
 
-// earliest returns the first instant at which a pass changes the count, and the new count. Both are
+// earliest returns the first instant when a pass changes the count, and the new count. Both are
 // zero if there is no such instant. sign selects the direction: 1 is up, -1 is down, and 0 is both.
 func (a *ahead) earliest(recommended, sign int32) (time.Time, int32) {
 	for _, at := range a.instants(recommended) {
@@ -179,7 +179,7 @@ func (a *ahead) earliest(recommended, sign int32) (time.Time, int32) {
 	return time.Time{}, 0
 }
 
-// instants returns the times at which the result of a pass can change, in order.
+// instants returns the times when the result of a pass can change, in order.
 func (a *ahead) instants(recommended int32) []time.Time {
 	rules := RulesFor(a.settings, a.spec)
 	all := []time.Time{a.decision.Time}

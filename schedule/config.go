@@ -1,6 +1,6 @@
 // Package schedule computes which schedules of an autoscaler are active at an instant, and which
-// bounds and mode they set. A window lasts from the first instant at which the local time
-// reaches its start to the last instant at which it reaches its end: these differ from the only
+// bounds and mode they set. A window lasts from the first instant when the local time
+// reaches its start to the last instant when it reaches its end: these differ from the only
 // such instant when a clock is set back. The package is pure and safe for concurrent use.
 package schedule
 

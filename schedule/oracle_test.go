@@ -286,7 +286,7 @@ func compare(t *testing.T, c Config, first time.Time, isStart func(time.Time) bo
 	return int(tested / time.Minute)
 }
 
-// nextChange returns the first change after an instant at which a rule or its ramp starts or ends.
+// nextChange returns the first start or end of a rule or its ramp after t.
 func nextChange(r *Rule, t, limit time.Time) time.Time {
 	w, _ := r.window(t, r.Ramp, limit)
 	if !w.contains(t) {

@@ -23,8 +23,9 @@ type State struct {
 	// MinSchedule, MaxSchedule and ModeSchedule are the names of the schedules that set the value,
 	// or empty.
 	MinSchedule, MaxSchedule, ModeSchedule string
-	// Active lists the names of the active schedules in the order of the file, including a schedule
-	// whose ramp has started. Ramps lists those whose window has not started.
+	// Active lists the names of the active schedules in the order of the file, including the
+	// schedules in Ramps. Ramps lists the schedules with a started ramp, before the start of the
+	// window.
 	Active, Ramps []string
 	// Contradiction is set if a schedule sets a minimum above the maximum that another schedule
 	// sets. Then Max is the minimum.
@@ -46,7 +47,7 @@ func (rules Rules) At(t time.Time, base State) State {
 	})
 }
 
-// combine returns the state in which each rule is active, or raised if its ramp has started too, as
+// combine returns the state if each rule is active, or raised if its ramp has started too, as
 // the function returns.
 func (rules Rules) combine(base State, at func(i int) (active, raised bool)) State {
 	state := base

@@ -59,7 +59,7 @@ func (r *Rule) Suspects() (found settings.FieldErrors) {
 	return found
 }
 
-// Idle returns the indexes of the rules whose values have no effect, because they are those of base and
+// Idle returns the indexes of the rules without an effect, because their values equal base and
 // no other rule sets the same key to another value.
 func (rules Rules) Idle(base State) (idle []int) {
 	for i := range rules {

@@ -12,12 +12,12 @@ const day = 24 * time.Hour
 const maxOffset = 26 * time.Hour
 
 // maxShift is the largest change of a clock that cron jobs take into account. With a larger change,
-// such as a skipped day, cron uses the new time at once.
+// such as a skipped day, cron uses the new time immediately.
 const maxShift = 3 * time.Hour
 
 // Local times are represented by the time in UTC that has the same date and time of day.
 
-// window is a period in which a rule is active: from begin up to, but excluding, end.
+// window is a period of an active rule: from begin up to, but excluding, end.
 type window struct{ begin, end time.Time }
 
 // contains reports whether an instant is in the window.
@@ -30,7 +30,7 @@ func (r *Rule) offset(t time.Time) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// period returns the bounds of the period around an instant in which the offset does not change. A
+// period returns the bounds of the time around an instant with the same offset. A
 // zero bound means that the period is unbounded. Two adjacent periods can have the same offset.
 func (r *Rule) period(t time.Time) (start, end time.Time) {
 	start, end = t.In(r.zone).ZoneBounds()
@@ -40,7 +40,7 @@ func (r *Rule) period(t time.Time) (start, end time.Time) {
 	return start, end
 }
 
-// segment is a period in which the offset does not change, with the starts that belong to it.
+// segment is a period with a constant offset, and the starts that belong to it.
 type segment struct {
 	// since and until are zero if the period is unbounded.
 	since, until time.Time
@@ -98,7 +98,7 @@ func (r *Rule) windowAt(s *segment, local time.Time) window {
 	return window{begin, r.last(local.Add(r.length))}
 }
 
-// first returns the first instant at which the local time is at least the given time. If the time is
+// first returns the first instant when the local time is at least the given time. If the time is
 // in a gap, it is the end of the gap.
 func (r *Rule) first(local time.Time) time.Time {
 	for from := local.Add(-maxOffset); ; {
@@ -114,7 +114,7 @@ func (r *Rule) first(local time.Time) time.Time {
 	}
 }
 
-// last returns the last instant at which the local time reaches the given time. If the time is in a
+// last returns the last instant when the local time reaches the given time. If the time is in a
 // gap, it is the end of the gap.
 func (r *Rule) last(local time.Time) time.Time {
 	for to := local.Add(maxOffset); ; {
@@ -165,8 +165,8 @@ func (r *Rule) lastStart(t time.Time) (start, bool) {
 	}
 }
 
-// lastUpTo returns the last local start from a local time up to another one, and false if its window
-// cannot last until then.
+// lastUpTo returns the last local start from a local time up to another local time, and false if
+// its window cannot last until then.
 func (r *Rule) lastUpTo(local, from time.Time) (time.Time, bool) {
 	date := local.Truncate(day)
 	for oldest := local.Add(-r.longest() - day); !date.Before(oldest) && date.Add(day).After(from); date = date.Add(-day) {

@@ -14,7 +14,7 @@ const unexpanded = "contains a variable, and hpad does not expand variables: wri
 	"such as with envsubst in ExecStartPre; put secrets in the files or credentials that the configuration names"
 
 // Unexpanded returns the error for an address with a variable of a different tool, such as
-// "${HOST}", or "" if there is none.
+// "${HOST}", or "".
 func Unexpanded(text string) string {
 	if Placeholder(text) == "" {
 		return ""

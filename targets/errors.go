@@ -120,6 +120,16 @@ func (e *PartialError) Error() string {
 
 func (e *PartialError) Unwrap() error { return e.Err }
 
+// WithClass adds a class to an error without adding the class's text to the message. Use it if the
+// message already describes the class, or if a second class would separate it from the cause.
+func WithClass(class, err error) error { return &classifiedError{class, err} }
+
+type classifiedError struct{ class, err error }
+
+func (e *classifiedError) Error() string { return e.err.Error() }
+
+func (e *classifiedError) Unwrap() []error { return []error{e.err, e.class} }
+
 // ErrUnknownOutcome marks the error of a write that the platform may have accepted, for example
 // if the response was lost or a deadline passed. The next reading reveals the outcome.
 var ErrUnknownOutcome = errors.New("outcome of the write is unknown")
@@ -139,7 +149,7 @@ func WithoutResponse(err error) error {
 	if network, ok := errors.AsType[*net.OpError](err); ok && network.Op == "dial" {
 		return fmt.Errorf("%w: %w", ErrTransient, err)
 	}
-	return fmt.Errorf("%w: %w: %w", ErrUnknownOutcome, ErrTransient, err)
+	return fmt.Errorf("%w: %w", ErrUnknownOutcome, WithClass(ErrTransient, err))
 }
 
 // ErrTimeout means that a call exceeded its fleet's timeout.

@@ -61,7 +61,11 @@ func TestWithoutResponse(t *testing.T) {
 			t.Errorf("WithoutResponse() of a failed %s = %v, want an unknown outcome: %v", op, got, unknown)
 		}
 	}
-	if got := WithoutResponse(errors.New("unexpected EOF")); !errors.Is(got, ErrTransient) || !errors.Is(got, ErrUnknownOutcome) {
+	got := WithoutResponse(errors.New("unexpected EOF"))
+	if !errors.Is(got, ErrTransient) || !errors.Is(got, ErrUnknownOutcome) {
 		t.Errorf("WithoutResponse() = %v, want ErrTransient and ErrUnknownOutcome", got)
+	}
+	if want := "outcome of the write is unknown: unexpected EOF"; got.Error() != want {
+		t.Errorf("WithoutResponse() = %q, want %q", got, want)
 	}
 }

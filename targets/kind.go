@@ -28,14 +28,15 @@ type Kind struct {
 	Hosted bool
 	// InstanceLabel is the metric label that usually contains the instance's id; it may be empty.
 	InstanceLabel string
-	// Limits contains the resources whose limits the fleet reports in Location.Limits. Each value
-	// is an instruction for the user to set the limit. A kind with limits provides
+	// Limits contains the resources with limits that the fleet reports in Location.Limits. Each
+	// value is an instruction for the user to set the limit. A kind with limits provides
 	// Reading.Locations.
 	Limits map[string]string
 	// LabelPlace describes where to edit the labels of a target; it is empty if the fleets are not
 	// Discoverers.
 	LabelPlace string
-	// Failing lists the conditions of targets whose instances crash or cannot start, for alerts.
+	// Failing lists the conditions of targets with instances that crash or cannot start, for
+	// alerts.
 	Failing []policy.ConditionType
 	// Restart is the platform's own command for a rolling replacement of instances. It is empty if
 	// the fleets are Restarters.
@@ -64,8 +65,8 @@ type Target interface {
 	Name() string
 }
 
-// LocalReporter is a Config whose fleets may be on hpad's own host, where no other host can read
-// them. Local reports whether this fleet is on hpad's own host.
+// LocalReporter is a Config of fleets that may be on hpad's own host, so that no other host can
+// read them. Local reports whether this fleet is on hpad's own host.
 type LocalReporter interface{ Local() bool }
 
 // Local reports whether a fleet is on hpad's own host.
@@ -86,7 +87,7 @@ type TargetBounder interface {
 	MostReplicas(target string) (most int32, of string)
 }
 
-// Surger is a TargetBounder whose targets need additional instances while they are replaced. Surge
+// Surger is a TargetBounder for targets that need additional instances during a replacement. Surge
 // returns their number.
 type Surger interface {
 	Surge(target string) int32
@@ -104,7 +105,7 @@ type TargetDefaulter interface {
 	DefaultTarget(target Target)
 }
 
-// LabelReader is a Config of a kind whose fleets are Discoverers. It embeds a [Discovery].
+// LabelReader is a Config of a kind with fleets that are Discoverers. It embeds a [Discovery].
 type LabelReader interface {
 	Discovers() bool
 	LimitsLabels() LabelLimits
@@ -123,7 +124,7 @@ type WriteLimiter interface {
 	ConcurrentWrites() int
 }
 
-// EngineIdentifier is a Config of a kind whose fleets can share targets. Fleets with equal Engine
+// EngineIdentifier is a Config of fleets that can share targets. Fleets with equal Engine
 // values use the same platform. Fleets with different values may still use the same platform.
 type EngineIdentifier interface {
 	Engine() string

@@ -82,7 +82,7 @@ func (f *scopeFlags) each(cmd *cobra.Command, client *api.Client, names []string
 // pauseResult is the output of pause and resume for one scope.
 type pauseResult struct {
 	policy.Pause
-	// Replaced is the previous pause of the scope, or nil if there was none.
+	// Replaced is the previous pause of the scope, or nil.
 	Replaced *policy.Pause `json:"replaced,omitempty"`
 	text     string
 }

@@ -1,5 +1,5 @@
 // Package adapters manages the fleets and sources of a configuration: it builds and starts them,
-// replaces them at a reload, and closes those that are no longer in use.
+// replaces them at a reload, and closes unused adapters.
 package adapters
 
 import (
@@ -27,7 +27,7 @@ func NewManager(running, acting context.Context, env Env) *Manager {
 	return &Manager{env: env, running: running, acting: acting}
 }
 
-// Swap starts the new adapters of a change and closes the replaced and removed ones, in the
+// Swap starts the new adapters of a change and closes the replaced and removed adapters, in the
 // background.
 func (k *Manager) Swap(c *Change) {
 	for _, r := range c.added {
@@ -120,7 +120,7 @@ func (u *UseCount) Begin() { u.count.Add(1) }
 // End removes a user.
 func (u *UseCount) End() { u.count.Add(-1) }
 
-// idleCheck is the interval at which wait checks for users.
+// idleCheck is the time between two checks for users.
 const idleCheck = 100 * time.Millisecond
 
 // wait returns when the count is zero or ctx ends.

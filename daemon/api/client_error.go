@@ -46,7 +46,7 @@ type Error struct {
 // Error returns the message.
 func (e *Error) Error() string { return e.Message }
 
-// causes maps errors to their types in a response. The server uses the first matching row.
+// causes maps errors to the types in a response. The server uses the first matching row.
 var causes = []struct {
 	err  error
 	kind ErrorType

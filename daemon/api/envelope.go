@@ -19,8 +19,8 @@ const (
 	// ErrorUnauthorized is for missing or wrong credentials. Only [Client] returns it: the server's own
 	// response is not JSON.
 	ErrorUnauthorized ErrorType = "unauthorized"
-	// ErrorForbidden is for writes and restricted reads by clients that may not write or by another web
-	// site, and over TCP for a Host header that is not a name of hpad.
+	// ErrorForbidden is for writes and restricted reads by clients without write access or by other
+	// web sites, and for requests over TCP with a Host header that hpad does not accept.
 	ErrorForbidden ErrorType = "forbidden"
 	// ErrorNotFound is for paths, autoscalers and fleets that do not exist.
 	ErrorNotFound ErrorType = "not_found"
@@ -30,8 +30,8 @@ const (
 	ErrorTooLarge ErrorType = "too_large"
 	// ErrorMediaType is for bodies that are not JSON.
 	ErrorMediaType ErrorType = "unsupported_media_type"
-	// ErrorTooMany is for clients with too many concurrent requests or long responses, and if too many
-	// requests read the history. Retry-After has the seconds to wait.
+	// ErrorTooMany is for clients with too many concurrent requests or long responses, and for
+	// requests while too many others read the history. Retry-After contains the seconds to wait.
 	ErrorTooMany ErrorType = "too_many_requests"
 	// ErrorRefused is for actions that hpad cannot perform now, for example in a dry run or while the
 	// platform blocks changes to the target. hpad changed nothing.
@@ -45,8 +45,7 @@ const (
 	ErrorReload ErrorType = "reload"
 	// ErrorUnavailable is for targets that have not been read since hpad started.
 	ErrorUnavailable ErrorType = "unavailable"
-	// ErrorUnstored is for changes that are active, but that hpad could not store, so that a restart could
-	// lose them.
+	// ErrorUnstored is for active changes that hpad could not store. A restart could lose them.
 	ErrorUnstored ErrorType = "unstored"
 	// ErrorInternal is for internal errors of hpad.
 	ErrorInternal ErrorType = "internal"

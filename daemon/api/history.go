@@ -281,7 +281,7 @@ func ExplainAt(ctx context.Context, d Daemon, view Autoscaler, at time.Time) (Ex
 	return view.Explanation().At(entries[0], next), nil
 }
 
-// recordedAfter returns the first decision after an instant, or nil if there is none. It first
+// recordedAfter returns the first decision after an instant, or nil. It first
 // searches a short period, so that it reads few entries.
 func recordedAfter(ctx context.Context, d Daemon, name string, after time.Time) (*Recorded, error) {
 	from := after.Add(time.Nanosecond)

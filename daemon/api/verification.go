@@ -21,7 +21,7 @@ type Verification struct {
 	Differences []Difference `json:"differences"`
 }
 
-// Difference is a decision whose recomputed result differs from the recorded one.
+// Difference is a decision with different recorded and recomputed results.
 type Difference struct {
 	Autoscaler string    `json:"autoscaler"`
 	Time       time.Time `json:"time"`
@@ -32,7 +32,7 @@ type Difference struct {
 	Fields []DifferentField `json:"fields,omitempty"`
 }
 
-// DifferentField is a field of a decision whose values differ.
+// DifferentField is a field of a decision with different values.
 type DifferentField struct {
 	// Field is the path of the field in the JSON, such as "stabilization.replicas".
 	Field string `json:"field"`

@@ -43,7 +43,7 @@ type Coordinator interface {
 // Otherwise, a member that receives no responses would own its fleets forever. Package lease
 // implements the timing.
 type Session interface {
-	// Expires returns the earliest time at which the session can end, by Go's monotonic clock.
+	// Expires returns the earliest time when the session can end, by Go's monotonic clock.
 	// This is the ttl after the last successful renewal was sent.
 	Expires() time.Time
 	// Ended is closed when the member detects that the session has ended.

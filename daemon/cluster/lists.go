@@ -58,7 +58,7 @@ func (v *clusterView) AutoscalersAfter(name string) iter.Seq[api.Autoscaler] {
 type lister struct {
 	*clusterView
 	peers []*peer
-	// unlisted contains the fleets whose autoscalers no member lists.
+	// unlisted contains the fleets that no member lists.
 	unlisted []string
 	view     View
 }
@@ -138,7 +138,7 @@ func (v *clusterView) asStored(whole *config.Config, name string) api.Autoscaler
 	return view
 }
 
-// statuses caches the stored status of fleets whose owner does not respond.
+// statuses caches the stored status of fleets without a responding owner.
 type statuses struct {
 	mu   sync.Mutex
 	read map[string]storedStatus
@@ -182,7 +182,7 @@ func (v *clusterView) stored(fleet string) (*status.Stored, error) {
 	return s.Stored, s.err
 }
 
-// unlistedFleets yields the shared fleets whose autoscalers no member lists.
+// unlistedFleets yields the shared fleets that no member lists.
 func (v *clusterView) unlistedFleets() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, fleet := range v.Fleets() {
@@ -317,7 +317,7 @@ func (v *clusterView) Endpoints(ctx context.Context, ref targets.Ref) ([]api.End
 	d, owner, err := v.find(ctx, policy.Scope{Fleet: ref.Fleet})
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("%w: %w", api.ErrUnread, err)
+		return nil, targets.WithClass(api.ErrUnread, err)
 	case d != nil:
 		return d.Endpoints(ctx, ref)
 	}

@@ -198,7 +198,7 @@ func (c *Cluster) isPublished(view View, fleet string) bool {
 }
 
 // settleFleet starts or ends the run of a fleet. The argument now is the fleet's ownership in the
-// view, and next is its intended owner, or "" if there is none.
+// view, and next is its intended owner, or "".
 func (c *Cluster) settleFleet(ctx context.Context, session Session, now Ownership, next string, r *run, fleet string) {
 	me := c.options.Member.Name
 	if r != nil && r.currentTerm() != nil {

@@ -53,7 +53,7 @@ type peer struct {
 	err         error
 }
 
-// known maps names and addresses to the other members, including former ones.
+// known maps names and addresses to the other members, including former members.
 type known struct {
 	mu    sync.Mutex
 	peers map[string]*peer

@@ -36,7 +36,7 @@ type Config struct {
 	Notifications map[string]notify.Config
 	// Written contains [daemon], [ha] and each [notifications.NAME] as written, by path.
 	Written map[string]Written
-	// Files lists the configuration files in the order in which they were read.
+	// Files lists the configuration files, in reading order.
 	Files []string
 	// warnings concern the [daemon] and [ha] tables.
 	warnings []Error
@@ -112,7 +112,7 @@ type Autoscaler struct {
 	// UnreadyAfter is nil for DefaultUnreadyAfter, and 0 if unready instances are not reported.
 	UnreadyAfter *time.Duration `json:"-"`
 	Guard        Guard
-	// Victims is the order in which a scale-down removes instances. If it is empty, the platform
+	// Victims determines which instances a scale-down removes first. If it is empty, the platform
 	// chooses.
 	Victims drain.Order
 	// Drain is nil if instances are not drained.
@@ -129,7 +129,7 @@ type Autoscaler struct {
 	Written Written `json:"-"`
 }
 
-// PortLabel returns the port label that the target's endpoints use, or "" if there is none.
+// PortLabel returns the port label that the target's endpoints use, or "".
 func (a *Autoscaler) PortLabel() string {
 	if a.Endpoints == nil {
 		return ""

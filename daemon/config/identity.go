@@ -17,7 +17,7 @@ var identityParts = []string{daemonKey, "fleet", sourcesKey, autoscalersKey}
 // partLength is the length of each part of an identity in characters.
 const partLength = 6
 
-// Identity returns a hash of the tables that affect decisions about a fleet, as they are written.
+// Identity returns a hash of the written tables that affect decisions about a fleet.
 // Dots separate its four parts: [daemon], the fleet, its sources and its autoscalers. Without the
 // key, the hashed values cannot be guessed. The identity does not depend on defaults, so that an
 // upgrade does not change it. It also does not depend on sync_period and on the settings of a
@@ -150,7 +150,7 @@ func (a *Autoscaler) ChangesSince(earlier, now string) []Change {
 	return changes
 }
 
-// Difference names the parts in which two identities differ, such as "daemon and sources". It
+// Difference names the parts that differ between two identities, such as "daemon and sources". It
 // returns "" if they are equal, or if one of them is not an identity.
 func Difference(one, other string) string {
 	a, b := strings.Split(one, "."), strings.Split(other, ".")

@@ -69,7 +69,7 @@ func keepSecrets(table map[string]any) {
 	}
 }
 
-// secretTables lists the names of tables in which all values may be secret.
+// secretTables lists the names of tables with values that may be secret.
 var secretTables = []string{"headers", "env", "environment"}
 
 // withoutSecrets returns a TOML value of the same shape without secrets.

@@ -76,7 +76,7 @@ const (
 )
 
 // checkSchedules warns of single periods that have ended, and of the periods in the next 400 days
-// in which the minimum of one schedule is above the maximum of another.
+// with a minimum of one schedule above the maximum of another.
 func (t *table) checkSchedules(a *Autoscaler) {
 	now := time.Now()
 	for _, i := range a.Schedules.Idle(a.unscheduled()) {
@@ -118,7 +118,7 @@ func (t *table) checkSchedules(a *Autoscaler) {
 }
 
 // At returns the autoscaler with the bounds and the mode that its schedules set at an instant, and
-// the state of the schedules. It returns a itself if they change nothing.
+// the state of the schedules. It returns a itself if the schedules have no effect.
 func (a *Autoscaler) At(t time.Time) (*Autoscaler, schedule.State) {
 	if len(a.Schedules) == 0 {
 		return a, schedule.State{}
@@ -138,8 +138,8 @@ func (a *Autoscaler) unscheduled() schedule.State {
 	return schedule.State{Min: *a.Spec.MinReplicas, Max: a.Spec.MaxReplicas, Mode: a.Mode}
 }
 
-// NextChange returns the first instant after t and before limit at which the bounds, the mode or
-// the active schedules change. It is zero without such a change.
+// NextChange returns when the bounds, the mode or the active schedules first change, after t and
+// before limit. It is zero without such a change.
 func (a *Autoscaler) NextChange(t, limit time.Time) time.Time {
 	for at := range a.Changes(t, limit) {
 		if at.After(t) {
@@ -149,8 +149,8 @@ func (a *Autoscaler) NextChange(t, limit time.Time) time.Time {
 	return time.Time{}
 }
 
-// Changes iterates over the state at t, and at each later instant before limit at which the bounds,
-// the mode or the active schedules change.
+// Changes iterates over the state at t, and over each later change of the bounds, the mode or the
+// active schedules before limit.
 func (a *Autoscaler) Changes(t, limit time.Time) iter.Seq2[time.Time, schedule.State] {
 	return func(yield func(time.Time, schedule.State) bool) {
 		var before schedule.State

@@ -75,8 +75,8 @@ func (f *Fleet) discover(ctx context.Context, log *zap.Logger) *Found {
 }
 
 // Bounded limits the lengths of target names and problems, because they are stored and shown in
-// many places. A target whose name is too long gets a short name and a problem instead of labels.
-// If its labels do not enable an autoscaler, Bounded omits the target.
+// many places. A target with a name that is too long gets a short name and a problem instead of
+// labels. If its labels do not enable an autoscaler, Bounded omits the target.
 func Bounded(found []targets.Discovered) []targets.Discovered {
 	bounded := make([]targets.Discovered, 0, len(found))
 	for _, target := range found {

@@ -27,7 +27,7 @@ const (
 	readTimeout = 10 * time.Second
 	// maxBackoff is the maximum time between two attempts to publish the same endpoints.
 	maxBackoff = time.Minute
-	// patience is the time for which failing attempts delay the removal of instances. After it,
+	// patience is how long failing attempts delay the removal of instances. After it,
 	// scaling continues although the proxy may still send requests to them.
 	patience = 10 * time.Second
 	// maxOutput is the maximum length of the output of a failed command in the log, in bytes.
@@ -94,7 +94,8 @@ func (p *publisher) run(ctx context.Context) {
 	}
 }
 
-// isFailing reports whether attempts have failed for so long that removals no longer wait for them.
+// isFailing reports whether attempts have failed for longer than patience, so that removals do not
+// wait for them.
 func (p *publisher) isFailing() bool {
 	began := p.failing.Load()
 	return began != nil && time.Since(*began) >= patience

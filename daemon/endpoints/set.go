@@ -88,7 +88,7 @@ func (s *Set) Wait() { s.working.Wait() }
 
 // Withdraw publishes the endpoints of a target from a new reading. It returns when they are
 // published, when attempts have failed for 10 seconds, or at the latest after the timeout of the
-// target's command. While the attempts continue to fail, later calls return at once.
+// target's command. While the attempts continue to fail, later calls return immediately.
 func (s *Set) Withdraw(ctx context.Context, ref targets.Ref) {
 	p := (*s.publishers.Load())[ref]
 	if p == nil || p.isFailing() {

@@ -152,7 +152,7 @@ func (t forecast) wait(w policy.Wait) string {
 	return text
 }
 
-// rate names the policy that limits the count and the time at which it allows a larger change.
+// rate names the policy that limits the count and the time when it allows a larger change.
 func (t forecast) rate(w policy.Wait) string {
 	limit := "the rate limit"
 	if w.Policy != nil {

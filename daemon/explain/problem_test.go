@@ -10,7 +10,7 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// tick is the time of the decisions, and now is the time at which they are displayed.
+// tick is the time of the decisions, and now is the time when they are displayed.
 var (
 	tick = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	now  = tick.Add(20 * time.Second)

@@ -12,8 +12,8 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// fleetCalls lists the calls whose series start at zero. Only some fleets support the call
-// "discover".
+// fleetCalls lists the calls with series that exist from the start. "discover" is missing, because
+// only some fleets support it.
 var fleetCalls = [...]string{"snapshot", "samples", "set_replicas"}
 
 // fleetErrors classifies the errors of fleets. The first matching entry applies.

@@ -123,7 +123,7 @@ func reportable() []string {
 	return words
 }
 
-// body returns the template, or nil if there is none. It tests the template with an event of each
+// body returns the template, or nil. It tests the template with an event of each
 // kind.
 func (c *Config) body() (*template.Template, error) {
 	if c.Template == "" {

@@ -24,8 +24,8 @@ type Receivers struct {
 	closing  guard.Tasks
 }
 
-// Make returns the receivers for a configuration. It reuses active receivers whose configuration is
-// unchanged. It neither starts nor closes receivers.
+// Make returns the receivers for a configuration. It reuses active receivers if their configuration
+// is unchanged. It neither starts nor closes receivers.
 func (r *Receivers) Make(configs map[string]Config, log *zap.Logger) (Set, error) {
 	before, made := r.active.Load(), Set{}
 	for name, c := range configs {
@@ -45,8 +45,8 @@ func (r *Receivers) Make(configs map[string]Config, log *zap.Logger) (Set, error
 // closeTimeout is the time limit for sending the waiting events of a closed receiver.
 const closeTimeout = 5 * time.Second
 
-// Swap activates receivers and closes the previous ones in the background. A receiver continues the
-// counts of a previous receiver with the same name.
+// Swap activates receivers and closes the previous receivers in the background. A receiver
+// continues the counts of a previous receiver with the same name.
 func (r *Receivers) Swap(next Set) {
 	var before Set
 	if active := r.active.Load(); active != nil {

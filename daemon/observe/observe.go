@@ -24,7 +24,7 @@ type Target struct {
 	Reading *targets.Reading
 	// Strict is set if compat is "strict".
 	Strict bool
-	// Scale converts the times of samples and series. Observed is the monotonic time at which the
+	// Scale converts the times of samples and series. Observed is the monotonic time when the
 	// target was read.
 	Scale    *clock.Scale
 	Observed time.Time

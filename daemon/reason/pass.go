@@ -8,7 +8,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Pass contains the results of a pass from which Of derives the code.
+// Pass contains the inputs of Of.
 type Pass struct {
 	Decision *policy.Decision
 	Outcome  policy.Outcome

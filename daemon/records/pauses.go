@@ -61,7 +61,7 @@ func (p *Pauses) Put(pause policy.Pause, to *Recorder) *Commit {
 	return to.pause(map[policy.Scope]*policy.Pause{pause.Scope: &pause})
 }
 
-// End ends the pauses for which ends returns true, and records the change. ends also returns the
+// End ends all pauses that ends selects, and records the change. ends also returns the
 // message for each ended pause. The commit is nil if no pause ends.
 func (p *Pauses) End(now time.Time, to *Recorder, ends func(policy.Pause) (message string, ends bool)) (ended []policy.Pause, recorded *Commit) {
 	p.mu.Lock()

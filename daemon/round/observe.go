@@ -92,7 +92,7 @@ func (p *pass) metric(i int, target *observe.Target) policy.Reading {
 	return reading
 }
 
-// reading returns the reading of the target and the time at which the read started.
+// reading returns the reading of the target and the time when the read started.
 func (p *pass) reading() (_ targets.Reading, since time.Time, _ error) {
 	read, target := p.snapshot().get(), p.definition.Target
 	if read == nil {

@@ -47,7 +47,7 @@ func (s *Scheduler) Scale(ctx context.Context, a *Autoscaler, command policy.Com
 		cause = ErrStopping
 	}
 	if a.withdrawRequest(request) {
-		return fmt.Errorf("%w: no pass started in time: %w", api.ErrMoving, cause)
+		return fmt.Errorf("%w: %w, before a pass started", api.ErrMoving, cause)
 	}
 	return fmt.Errorf("scale %s to %d replicas: %w: %w", a.Name, request.Replicas, api.ErrUnknownOutcome, cause)
 }
@@ -136,9 +136,9 @@ func (p *pass) finishRequest(outcome policy.Outcome, commit *records.Commit) {
 		_, isCopy := errors.AsType[*state.CopyError](p.after.cause)
 		switch {
 		case isCopy || errors.Is(p.after.cause, errNotOwner): // the next owner may succeed
-			result.err = fmt.Errorf("%w: %w", api.ErrMoving, result.err)
+			result.err = targets.WithClass(api.ErrMoving, result.err)
 		case errors.Is(p.after.cause, targets.ErrUnknownOutcome):
-			result.err = fmt.Errorf("%w: %w", api.ErrUnknownOutcome, result.err)
+			result.err = targets.WithClass(api.ErrUnknownOutcome, result.err)
 		}
 	}
 	p.request.done <- result

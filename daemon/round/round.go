@@ -21,7 +21,7 @@ type round struct {
 	// readOnly reports whether the round only lists instances for a user. Failed reads of such a
 	// round are not reported.
 	readOnly bool
-	// started is the time at which the round started, on Go's monotonic clock.
+	// started is the time when the round started, on Go's monotonic clock.
 	started time.Time
 	passes  []pass
 	// unfinished counts the passes that have not ended.

@@ -108,7 +108,7 @@ func (p *pass) mayWrite(unwritten error) (until time.Time, err error) {
 	case p.env.Until == nil:
 		return time.Time{}, nil
 	case isCopy:
-		return time.Time{}, fmt.Errorf("the planned change could not be stored: %w", unwritten)
+		return time.Time{}, fmt.Errorf("not scaled: the planned change could not be stored: %w", unwritten)
 	case errors.Is(unwritten, errStoreTimeout):
 		return time.Time{}, fmt.Errorf("%w: the planned change could not be written to the cluster store within %s", errNotOwner, p.env.StoreTimeout.Round(time.Second/10))
 	case unwritten != nil:

@@ -156,7 +156,7 @@ func (s *Reader) offProblems(g *round.Generation) []api.Problem {
 	return append(problems, s.heldBack(g)...)
 }
 
-// heldBack returns the active pauses, and the autoscalers whose mode is not on or whose platform
+// heldBack returns the active pauses, and the autoscalers if their mode is not on or their platform
 // accepts no change.
 func (s *Reader) heldBack(g *round.Generation) []api.Problem {
 	var held []api.Problem
@@ -205,7 +205,7 @@ func (s *Reader) modeText(a *round.Autoscaler) string {
 	return api.ModeText(scheduled.Mode, state.ModeSchedule)
 }
 
-// shortages returns the autoscalers whose metrics request more replicas than the maximum.
+// shortages returns the autoscalers with metrics that request more replicas than the maximum.
 func (s *Reader) shortages(g *round.Generation) []api.Problem {
 	var problems []api.Problem
 	for _, name := range g.Names {

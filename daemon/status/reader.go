@@ -40,7 +40,7 @@ func NewReader(env *round.Env, scheduler *round.Scheduler, store state.Store, la
 // Autoscalers returns all autoscalers, ordered by name.
 func (s *Reader) Autoscalers() []api.Autoscaler { return slices.Collect(s.AutoscalersAfter("")) }
 
-// AutoscalersAfter returns the autoscalers whose names follow name, ordered by name.
+// AutoscalersAfter returns the autoscalers with names after name, ordered by name.
 func (s *Reader) AutoscalersAfter(name string) iter.Seq[api.Autoscaler] {
 	return func(yield func(api.Autoscaler) bool) {
 		g := s.scheduler.Current()
@@ -114,7 +114,7 @@ func AsConfigured(c *config.Autoscaler, kind string) api.Autoscaler {
 	return view
 }
 
-// scheduleHorizon limits the search for the next change of schedules, whose cost grows with it.
+// scheduleHorizon limits the cost of the search for the next change of schedules.
 const scheduleHorizon = 31 * 24 * time.Hour
 
 // wall returns the current wall-clock time.
@@ -188,7 +188,7 @@ func (s *Reader) AutoscalerConfig(name string) string {
 	return a.Definition().Redacted(name)
 }
 
-// ConfigFile returns the absolute path of the main configuration file, or "" if there is none.
+// ConfigFile returns the absolute path of the main configuration file, or "".
 func (s *Reader) ConfigFile() string {
 	files := s.scheduler.Current().Config.Files
 	if len(files) == 0 {

@@ -185,7 +185,7 @@ func newSeriesCache() *seriesCache {
 	return &seriesCache{entries: map[string]*cachedSeries{}}
 }
 
-// succeeded completes a pass in which the scrape succeeded. It removes the missing series, and
+// succeeded completes a pass after a successful scrape. It removes the missing series, and
 // calls ended for the missing series that were live.
 func (c *seriesCache) succeeded(ended func(*cachedSeries)) {
 	for text, series := range c.entries {
@@ -200,7 +200,7 @@ func (c *seriesCache) succeeded(ended func(*cachedSeries)) {
 	}
 }
 
-// failed completes a pass in which the scrape failed. It calls ended for every live series, but
+// failed completes a pass after a failed scrape. It calls ended for every live series, but
 // keeps the series for the next pass.
 func (c *seriesCache) failed(ended func(*cachedSeries)) {
 	for text, series := range c.entries {

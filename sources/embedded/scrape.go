@@ -117,7 +117,7 @@ type scrapedSample struct {
 	// text is the unparsed series, which is valid until the next sample.
 	text  []byte
 	value float64
-	// at is the timestamp in milliseconds, or nil if there is none.
+	// at is the timestamp in milliseconds, or nil.
 	at     *int64
 	labels func(*labels.Labels)
 }

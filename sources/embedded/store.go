@@ -31,7 +31,7 @@ const (
 	blocksPerRetention = 12
 )
 
-// backgroundErrorAge is the time for which an error of the database's background work is shown as
+// backgroundErrorAge is how long an error of the database's background work is shown as
 // a problem. The database retries every minute.
 const backgroundErrorAge = 5 * time.Minute
 
@@ -79,7 +79,7 @@ func (s *store) appender() storage.AppenderV2 {
 	return s.db.AppenderV2(context.Background())
 }
 
-// commit stores all appended samples, or none if it fails.
+// commit stores all appended samples. If it fails, it stores no sample.
 func (s *store) commit(app storage.AppenderV2) error {
 	err := app.Commit()
 	s.failure.Store(&err)

@@ -20,7 +20,7 @@ type Kind struct {
 	// Start returns a source with the series in Series, of which each has the label "queue", and a
 	// query that returns them. The source ends with the test. Its name is "local".
 	Start func(t *testing.T, env sources.Env) (source sources.Source, query string)
-	// Missing is a valid query whose result has no series. Invalid is a query that the source
+	// Missing is a valid query with a result without series. Invalid is a query that the source
 	// rejects.
 	Missing, Invalid string
 	// Series replaces the variable Series, or is nil. A kind whose results are single values without

@@ -68,7 +68,7 @@ const keptOffsets = 16
 // Clock measures monotonic time. It is safe for concurrent use. Create one with New.
 type Clock struct {
 	wall func() time.Time
-	// begun is the time at which New was called, with Go's monotonic reading. boot and reading are
+	// begun is the time when New was called, with Go's monotonic reading. boot and reading are
 	// from the same instant.
 	begun   time.Time
 	boot    string
@@ -217,7 +217,7 @@ type Offset struct {
 // Scale converts between monotonic time and wall clock time. It is immutable. The zero Scale has no
 // offset.
 type Scale struct {
-	// base is the monotonic time at which the Clock started.
+	// base is the monotonic time when the Clock started.
 	base time.Time
 	// offsets contains the offset after each step, oldest first.
 	offsets []Offset

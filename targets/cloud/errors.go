@@ -187,7 +187,7 @@ func (a *ResponseError) as(class error, reason string) error {
 	case errors.Is(class, targets.ErrThrottled):
 		return &targets.ThrottledError{RetryAfter: a.RetryAfter, Err: a}
 	case errors.Is(class, targets.ErrUnknownOutcome):
-		return fmt.Errorf("%w: %w: %w", class, targets.ErrTransient, a)
+		return fmt.Errorf("%w: %w", class, targets.WithClass(targets.ErrTransient, a))
 	case errors.Is(class, targets.ErrOutOfRange):
 		err = &targets.OutOfRangeError{Err: a}
 	default:

@@ -16,7 +16,7 @@ import (
 const (
 	// listAge is the maximum age of a listing that a decision may use.
 	listAge = 2 * time.Minute
-	// quietAge is the age at which the instances of a quiet group are listed again.
+	// quietAge is the maximum age of the instance list of a quiet group.
 	quietAge = time.Minute
 	// listTime limits the time for listing instances in one snapshot. listShare limits it as a
 	// share of the snapshot's remaining time.
@@ -137,11 +137,11 @@ func (f *Fleet[N, G, C]) LastListing(name N) (last *Listing) {
 
 func (f *Fleet[N, G, C]) forget(name N) { f.locked(name, func(s *groupState) { s.settled = false }) }
 
-// InsufficientCapacity is the condition of a target whose instances cannot start.
+// InsufficientCapacity is the condition of a target if its instances cannot start.
 const InsufficientCapacity policy.ConditionType = "InsufficientCapacity"
 
 const (
-	// explainAfter is the time for which a group must lack instances before hpad queries the
+	// explainAfter is how long a group must lack instances before hpad queries the
 	// platform for the reason. explainEvery is the pause before the next query.
 	explainAfter = 15 * time.Second
 	explainEvery = 30 * time.Second

@@ -83,7 +83,7 @@ func (b *blueprint) dropIdentity(id string) {
 	}
 }
 
-// freshVolumes replaces anonymous volumes with new ones. A container that Compose has recreated
+// freshVolumes replaces anonymous volumes with new volumes. A container that Compose has recreated
 // refers to its predecessor's anonymous volumes by name.
 func (b *blueprint) freshVolumes() {
 	for i, m := range b.HostConfig.Mounts {
@@ -105,7 +105,7 @@ func (b *blueprint) freshVolumes() {
 	})
 }
 
-// endpoints sets the networks as they were requested, without assigned addresses.
+// endpoints restores the requested networks, without assigned addresses.
 func (b *blueprint) endpoints(m *member, inspected *container.InspectResponse) {
 	mode := b.HostConfig.NetworkMode
 	if mode.IsHost() || mode.IsNone() || mode.IsContainer() {

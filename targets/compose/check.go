@@ -14,7 +14,7 @@ import (
 )
 
 // Check returns the engine's version, and the settings of known services that hpad cannot copy.
-// An error lists missing permissions, which Check tests with calls that change nothing.
+// An error lists missing permissions, which Check tests with calls that have no effect.
 func (f *Fleet) Check(ctx context.Context) ([]string, error) {
 	return targets.CallUnlessClosed(ctx, &f.base, "check", f.check)
 }
@@ -59,7 +59,7 @@ func (f *Fleet) lacks(ctx context.Context) []string {
 		call func(ctx context.Context, c *client.Client) error
 	}{
 		{"create containers", func(ctx context.Context, c *client.Client) error {
-			// The request is invalid, because it has no image, so the engine creates nothing.
+			// The request is invalid, because it has no image, so the engine creates no container.
 			_, err := c.ContainerCreate(ctx, &container.Config{}, &container.HostConfig{}, nil, nil, "")
 			return err
 		}},

@@ -113,7 +113,7 @@ func running(i *fakeEngine) []int {
 	return numbers
 }
 
-// condition returns the message of a notice, or "" if there is none.
+// condition returns the message of a notice, or "".
 func condition(got targets.Reading, kind policy.ConditionType) string {
 	for _, n := range got.Notices {
 		if n.Condition == kind {

@@ -11,9 +11,9 @@ import (
 	"github.com/hpad/hpad/guard"
 )
 
-// An engine stores only its last 256 events, and each health check generates three. On a busy
-// host, they cover only the last few seconds. Therefore the fleet follows the events of
-// starting and ending containers as long as it is read.
+// An engine stores only its last 256 events, and each health check generates three. On a busy host,
+// they cover only the last few seconds. Therefore the fleet follows the start and end events of
+// containers while hpad reads the fleet.
 
 const (
 	// stopAge is the maximum time between the stop signal and the end of a container, unless
@@ -35,13 +35,13 @@ type run struct {
 type follower struct {
 	following bool
 	work      guard.Tasks
-	// first is the time of the first attempt to follow the events. since is the time from which the
-	// events are complete.
+	// first is the time of the first attempt to follow the events. All events after since are
+	// known.
 	first, since time.Time
 	// seen is the time of the last event, according to the engine's clock.
 	seen time.Time
 	runs map[string]run
-	// started maps each container to the local time at which its last start event arrived.
+	// started maps each container to the local time when its last start event arrived.
 	started map[string]time.Time
 }
 

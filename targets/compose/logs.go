@@ -17,9 +17,10 @@ import (
 )
 
 const (
-	// startInterval is the interval at which followed output checks whether a container runs again.
+	// startInterval is the time between two checks whether a followed container runs again.
 	startInterval = time.Second / 2
-	// startGrace is the time in which "docker restart" starts a container again after its end.
+	// startGrace is the maximum time between the end and the start of a container during "docker
+	// restart".
 	startGrace = 10 * time.Second
 )
 
@@ -81,7 +82,8 @@ func (f *Fleet) writePrevious(ctx context.Context, id string, query targets.LogQ
 		if finished.IsZero() || finished.After(started) {
 			return errors.New("the container has not restarted")
 		}
-		// The last lines can be later than the end, and the first ones earlier than the start.
+		// The last lines of the old run can be later than its end, and the first lines of the new
+		// run earlier than its start.
 		until = finished.Add(started.Sub(finished) / 2).Format(time.RFC3339Nano)
 	}
 	open := func(c *client.Client, ctx context.Context, id string, options container.LogsOptions) (io.ReadCloser, error) {

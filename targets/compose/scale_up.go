@@ -42,7 +42,7 @@ func (f *Fleet) scaleUp(ctx context.Context, c *change) error {
 	for _, number := range numbers {
 		begun := time.Now()
 		if deadline, ok := ctx.Deadline(); made > 0 && ok && deadline.Sub(begun) < 2*slowest {
-			err = fmt.Errorf("%w: %w after %d new containers; the next pass continues", targets.ErrTransient, targets.ErrWriteTime, made)
+			err = targets.WithClass(targets.ErrTransient, fmt.Errorf("%w after %d new containers; the next pass continues", targets.ErrWriteTime, made))
 		} else {
 			err = f.startExclusively(ctx, c.key, b, number, c.labels())
 		}
@@ -269,7 +269,7 @@ func explainStart(what, name string, r *blueprint, err error) error {
 	case errdefs.IsConflict(err) && contains(nameTaken), what == "start" && errdefs.IsNotFound(err) && contains(noContainer):
 		return fmt.Errorf("%w: %s container %s: %w", targets.ErrConflict, what, name, err)
 	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || client.IsErrConnectionFailed(err):
-		return fmt.Errorf("%w: %w: %s container %s: %w", targets.ErrUnknownOutcome, targets.ErrTransient, what, name, err)
+		return fmt.Errorf("%w: %s container %s: %w", targets.ErrUnknownOutcome, what, name, targets.WithClass(targets.ErrTransient, err))
 	case errdefs.IsUnauthorized(err) || errdefs.IsPermissionDenied(err):
 		class = targets.ErrForbidden
 	case errdefs.IsNotFound(err) && contains(noImage):

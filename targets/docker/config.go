@@ -25,7 +25,7 @@ const (
 	DefaultHost = "unix:///var/run/docker.sock"
 	// DefaultMaxConnections applies to unix and tcp hosts.
 	DefaultMaxConnections = 512
-	// DefaultSSHConnections applies to ssh hosts, where each connection needs a local process
+	// DefaultSSHConnections applies to ssh hosts, because each connection needs a local process
 	// and a remote session.
 	DefaultSSHConnections = 8
 

@@ -49,7 +49,7 @@ type Operation struct {
 	// Reason explains the choice of the instance. Decision explains the scale-down.
 	Reason   string `json:"reason,omitempty"`
 	Decision string `json:"decision,omitempty"`
-	// Started is the time at which the operation was recorded, and Deadline is the time limit for
+	// Started is the time when the operation was recorded, and Deadline is the time limit for
 	// the drain.
 	Started  time.Time `json:"begun"`
 	Deadline time.Time `json:"deadline"`
@@ -64,7 +64,7 @@ type Operation struct {
 	Error string `json:"error,omitempty"`
 	// Outcome is the result; empty before Finishing or Undoing.
 	Outcome Outcome `json:"outcome,omitempty"`
-	// Ended is the time at which the operation ended; zero while it is active.
+	// Ended is the time when the operation ended; zero while it is active.
 	Ended time.Time `json:"ended,omitzero"`
 
 	// The following fields are not stored.
@@ -76,7 +76,7 @@ type Operation struct {
 	// drainerCalled reports whether the drainer may have been called for the instance.
 	drainerCalled bool
 	// removalPending reports whether a call that removes the instance is in progress.
-	// removalReturned is the time at which the last such call returned.
+	// removalReturned is the time when the last such call returned.
 	removalPending  bool
 	removalReturned time.Time
 	// missingSince is the time of the first of the consecutive readings that did not contain the

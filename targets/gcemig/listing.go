@@ -95,7 +95,7 @@ func rolling(group *compute.InstanceGroupManager) bool {
 		group.UpdatePolicy != nil && group.UpdatePolicy.Type == "PROACTIVE"
 }
 
-// autoscalersKept is the interval at which the autoscalers' modes are read.
+// autoscalersKept is the time between two readings of the autoscalers' modes.
 const autoscalersKept = time.Minute
 
 const modeOff = "OFF"
@@ -107,7 +107,7 @@ type autoscalers struct {
 }
 
 // autoscalerOf returns the path of a group's autoscaler, such as "zones/ZONE/autoscalers/NAME";
-// "" if it has none.
+// "" without such a value.
 func autoscalerOf(group *compute.InstanceGroupManager) string {
 	if group == nil || group.Status == nil || group.Status.Autoscaler == "" {
 		return ""

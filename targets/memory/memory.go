@@ -21,9 +21,9 @@ func ReadinessChange(turned bool, before, since, now time.Time) time.Time {
 	return since
 }
 
-// StartTime returns the start time of an instance: the time that the platform reports, or else the
-// last known start time, before. If both are zero and the instance is running, it returns now. The
-// result restarted reports whether the instance was restarted.
+// StartTime returns the start time of an instance: the time that the platform reports, or otherwise
+// the last known start time, before. If both are zero and the instance is running, it returns now.
+// The result restarted reports whether the instance was restarted.
 func StartTime(reported, before time.Time, running bool, now time.Time) (started time.Time, restarted bool) {
 	if reported.IsZero() {
 		reported = before

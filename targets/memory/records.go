@@ -64,7 +64,7 @@ type shard[R any] struct {
 	dirty   bool
 }
 
-// entry is a record. seen is the time at which its instance last existed, relative to
+// entry is a record. seen is the time when its instance last existed, relative to
 // Records.began.
 type entry[R any] struct {
 	record R

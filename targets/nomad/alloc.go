@@ -194,7 +194,7 @@ func (t *taskSet) limits() []policy.Amount {
 type alloc struct {
 	allocStub
 	reserved reserved
-	// started is the time at which the last main task started; zero if it is unknown.
+	// started is the time when the last main task started; zero if it is unknown.
 	started time.Time
 	// restarted is the time of the last restart after a task failure; zero if there was none.
 	restarted time.Time

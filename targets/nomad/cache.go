@@ -29,7 +29,7 @@ type cachedJob struct {
 }
 
 type cachedScope struct {
-	// index is Nomad's index in the last job list, and listed is the time at which that call ended.
+	// index is Nomad's index in the last job list, and listed is the time when that call ended.
 	index  uint64
 	listed time.Time
 	// listing is the progress of an interrupted call that lists all allocations; nil if no call was
@@ -130,7 +130,7 @@ func (c *cache) fill(r *scopeReading) {
 	}
 }
 
-// putSet stores the allocations of a group unless the cache contains newer ones.
+// putSet stores the allocations of a group unless the cache contains newer allocations.
 func (c *cache) putSet(set *allocSet) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -143,7 +143,7 @@ func (c *cache) putSet(set *allocSet) {
 	}
 }
 
-// index returns the index of the set of a group; -1 if there is none.
+// index returns the index of the set of a group, or -1.
 func (j *cachedJob) index(key groupKey) int {
 	return slices.IndexFunc(j.sets, func(set *allocSet) bool { return set.key == key })
 }

@@ -62,7 +62,8 @@ func (f *Fleet) check(ctx context.Context) ([]string, error) {
 	return found, errors.Join(missing...)
 }
 
-// scopes returns the sorted namespaces in use, or the fleet's namespace if none are in use.
+// scopes returns the sorted namespaces in use. If no namespace is in use, it returns the fleet's
+// namespace.
 func (f *Fleet) scopes() []scope {
 	var scopes []scope
 	for _, t := range f.base.Known() {

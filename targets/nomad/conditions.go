@@ -32,13 +32,13 @@ const (
 	TasksRestarting = "TasksRestarting"
 )
 
-// restartingWindow is the time for which a task is considered restarting after a restart.
+// restartingWindow is how long a task is considered restarting after a restart.
 const restartingWindow = time.Minute
 
 // fault describes the last failure of a task. The zero value means that the task has not failed.
 type fault struct {
 	words string
-	// restarted is the time of the last restart after a failure; zero if there was none.
+	// restarted is the time of the last restart after a failure; zero without such a restart.
 	restarted time.Time
 }
 

@@ -189,7 +189,7 @@ func explain(ctx context.Context, err error) error {
 // Retry-After header, which the client drops.
 type apiTransport struct {
 	*http.Transport
-	// local reports whether the agent is on this host, where compression costs more than it saves.
+	// local reports whether the agent is on this host. Compression then costs more than it saves.
 	local bool
 }
 

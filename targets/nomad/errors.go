@@ -143,5 +143,5 @@ func writeError(err error, g *group) error {
 		return err
 	}
 	// Nomad may have accepted the change before the server or a proxy returned the error.
-	return fmt.Errorf("%w: %w: %w", targets.ErrUnknownOutcome, targets.ErrTransient, answer)
+	return fmt.Errorf("%w: %w", targets.ErrUnknownOutcome, targets.WithClass(targets.ErrTransient, answer))
 }

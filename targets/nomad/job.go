@@ -197,7 +197,7 @@ func (s *specification) find(t *Target) (*group, error) {
 	return nil, unscalable(GroupNotFound, "job %q has no task group %q; its task groups are %s", t.Job, t.Group, cmp.Or(strings.Join(names, ", "), "none"))
 }
 
-// group returns a group by name; nil if there is none, or if s is nil.
+// group returns a group by name. It returns nil for an unknown name, or if s is nil.
 func (s *specification) group(name string) *group {
 	if s == nil {
 		return nil

@@ -27,7 +27,7 @@ type record struct {
 	// Readiness is the last readiness, and Changed the time of its last change.
 	Readiness policy.Readiness `json:"r"`
 	Changed   time.Time        `json:"c"`
-	// Started is the start time of its tasks, or the time at which it was first observed running.
+	// Started is the start time of its tasks, or the time when it was first observed running.
 	Started time.Time `json:"s"`
 }
 

@@ -37,7 +37,7 @@ type readLimits struct {
 	// always is a number of jobs. If at most this many jobs are in use, each round reads the
 	// allocations of all jobs.
 	always int
-	// againAfter is the age at which the allocations of an unchanged job are read again.
+	// againAfter is the maximum age of the allocations of an unchanged job.
 	againAfter time.Duration
 	// page is the number of allocations in a page of a list.
 	page int
@@ -251,12 +251,12 @@ func (r *scopeReading) readFirst(ctx context.Context, jobs []*jobState) (int, er
 // allocations of a scope continues an interrupted listing.
 type listing struct {
 	sets map[groupKey]*allocSet
-	// token selects the next page, and last is the time at which the last page was read.
+	// token selects the next page, and last is the time when the last page was read.
 	token string
 	last  time.Time
 }
 
-// listingExpires is the time for which an interrupted listing can be continued.
+// listingExpires is how long an interrupted listing can be continued.
 const listingExpires = 10 * time.Minute
 
 func (r *scopeReading) newListing(jobs []*jobState) *listing {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// outputDelay is the time for which child processes that outlive a program may keep its output
+// outputDelay is how long child processes that outlive a program may keep its output
 // open.
 const outputDelay = time.Second
 

@@ -252,7 +252,7 @@ func (f *Fleet) Check(ctx context.Context) ([]string, error) {
 	})
 }
 
-// check returns a problem with the program or directory of a service, or "" if there is none.
+// check returns a problem with the program or directory of a service, or "".
 func (s Service) check() string {
 	err := proc.CheckDir(s.Dir)
 	if err == nil {

@@ -53,7 +53,7 @@ type instance struct {
 	obsolete bool
 
 	mu sync.Mutex
-	// child is the running process, or nil if there is none.
+	// child is the running process, or nil.
 	child *child
 	port  int
 	// blocked reports whether the instance waits for a port.
@@ -368,7 +368,7 @@ func (i *instance) locate(port int) targets.Location {
 	return location
 }
 
-// leader returns the process to sample, or 0 if there is none.
+// leader returns the process to sample, or 0.
 func (i *instance) leader() int {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -15,8 +15,8 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// portRetry is the interval at which an instance that waits for a port looks for ports that other
-// programs have released.
+// portRetry is the time after which an instance that waits for a port looks again for ports that
+// other programs have released.
 const portRetry = 2 * time.Second
 
 // socket is a TCP socket that listens.
@@ -133,7 +133,7 @@ func (n *launcher) tryPort(ports portRange, all map[int]socket) (int, []int, <-c
 	return 0, others, n.freed
 }
 
-// choosePort sets the port of an instance whose process is not running. It keeps a port until
+// choosePort sets the port of an instance without a running process. It keeps a port until
 // another program listens on it.
 func (i *instance) choosePort() error {
 	ports, err := parsePorts(i.config.Ports)

@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// relayInterval is the interval at which new output is relayed.
+	// relayInterval is the time between two relays of new output.
 	relayInterval = 200 * time.Millisecond
 	// relayBytes limits the output that is relayed in one interval, for all instances together. Each
 	// instance has an equal share of at least minShare.
 	relayBytes = 2 << 20
 	minShare   = 4 << 10
-	// limitInterval is the interval at which the sizes of growing files are checked.
+	// limitInterval is the time between two checks of the sizes of growing files.
 	limitInterval = 5 * time.Millisecond
-	// relayEnd is the maximum time for which a relay that stops waits for a writer.
+	// relayEnd is how long a relay that stops waits for a writer.
 	relayEnd = time.Second
 )
 

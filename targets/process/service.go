@@ -214,7 +214,7 @@ func (s *service) set(ctx context.Context, n int32, version string) error {
 	}
 	s.scale()
 	if unsaved != nil {
-		return &targets.PartialError{Reached: n, Err: fmt.Errorf("%w: after a restart, hpad would start with an older count: %w", targets.ErrTransient, unsaved)}
+		return &targets.PartialError{Reached: n, Err: targets.WithClass(targets.ErrTransient, fmt.Errorf("%w; after a restart, hpad would start with an older count", unsaved))}
 	}
 	return nil
 }

@@ -20,11 +20,11 @@ const TasksFailing policy.ConditionType = "TasksFailing"
 // TaskFailed is the reason for TasksFailing. The message contains the swarm's error.
 const TaskFailed = "TaskFailed"
 
-// failingWindow is the time for which a failure is reported.
+// failingWindow is how long hpad reports a failure.
 const failingWindow = time.Minute
 
-// unsettled reports whether a service has new or pending tasks. If it has none, no task has failed
-// recently.
+// unsettled reports whether a service has new or pending tasks. Without such tasks, no task has
+// failed recently.
 func unsettled(tasks []*swarm.Task, now time.Time) bool {
 	return slices.ContainsFunc(tasks, func(task *swarm.Task) bool {
 		return !stopping(task) && (phaseOf(task) != policy.PhaseRunning || now.Sub(task.CreatedAt) < failingWindow)
@@ -53,7 +53,7 @@ func (s *snapshot) listFailed(ctx context.Context, names []string) {
 	}
 }
 
-// failing returns the notice of recently failed tasks, or nil if there are none.
+// failing returns the notice of recently failed tasks, or nil.
 func failing(service *swarm.Service, tasks []*swarm.Task, now time.Time) *policy.Notice {
 	places := map[int]bool{}
 	var last *swarm.Task
@@ -91,7 +91,7 @@ const InsufficientCapacity policy.ConditionType = "InsufficientCapacity"
 // error.
 const NoSuitableNode = "NoSuitableNode"
 
-// waiting returns the notice of tasks without a node, or nil if there are none.
+// waiting returns the notice of tasks without a node, or nil.
 func waiting(service *swarm.Service, members []member) *policy.Notice {
 	count := 0
 	why := map[string]bool{}

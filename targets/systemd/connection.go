@@ -211,7 +211,7 @@ func (c *connection) call(ctx context.Context, what string, call func(context.Co
 		}
 	}
 	if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("%w: %w from the manager within %v (timeout)", targets.ErrTransient, errLost, c.config.Timeout)
+		return targets.WithClass(targets.ErrTransient, fmt.Errorf("%w from the manager within %v (timeout)", errLost, c.config.Timeout))
 	}
 	return err
 }

@@ -1,7 +1,6 @@
 package systemd
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -78,12 +77,10 @@ func classify(err error) error {
 		switch {
 		case err == nil:
 			return nil
-		case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-			return fmt.Errorf("%w: %w: %w", targets.ErrTransient, errLost, err)
 		case errors.Is(err, godbus.ErrClosed):
-			return fmt.Errorf("%w: %w: the connection was closed", targets.ErrTransient, errLost)
+			return targets.WithClass(targets.ErrTransient, fmt.Errorf("%w: the connection was closed", errLost))
 		}
-		return fmt.Errorf("%w: %w: %w", targets.ErrTransient, errLost, err)
+		return targets.WithClass(targets.ErrTransient, fmt.Errorf("%w: %w", errLost, err))
 	}
 	replyErr := fmt.Errorf("%s (%s)", reply.Error(), reply.Name)
 	switch reply.Name {
@@ -100,7 +97,7 @@ func classify(err error) error {
 	case "org.freedesktop.DBus.Error.LimitsExceeded":
 		return &targets.ThrottledError{Err: replyErr}
 	case "org.freedesktop.DBus.Error.NoReply", "org.freedesktop.DBus.Error.Timeout", "org.freedesktop.DBus.Error.TimedOut", "org.freedesktop.DBus.Error.Disconnected":
-		return fmt.Errorf("%w: %w: %w", targets.ErrTransient, errLost, replyErr)
+		return targets.WithClass(targets.ErrTransient, fmt.Errorf("%w: %w", errLost, replyErr))
 	}
 	return fmt.Errorf("%w: %w", targets.ErrTransient, replyErr)
 }

@@ -49,7 +49,7 @@ type fakeUnit struct {
 	external   bool
 	activation []byte
 	properties map[string]any
-	// ends is the time at which a pending stop completes.
+	// ends is the time when a pending stop completes.
 	ends time.Time
 }
 

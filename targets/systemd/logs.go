@@ -55,7 +55,7 @@ func (f *Fleet) WriteLogs(ctx context.Context, _ targets.Ref, id string, query t
 }
 
 // sinceOf returns the --since argument that selects the last lines before until, or "" if there are
-// none. journalctl of systemd 252 prints nothing if --until and --lines are used without --reverse.
+// none. journalctl of systemd 252 has no output if --until and --lines are used without --reverse.
 func sinceOf(ctx context.Context, unit, lines, until string) (string, error) {
 	var entries tail
 	problem, err := journalctl(ctx, &entries, "--quiet", "--reverse", "--output=json", "--output-fields=_PID", unit, lines, until)

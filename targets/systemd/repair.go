@@ -11,14 +11,13 @@ import (
 	"github.com/hpad/hpad/targets/restart"
 )
 
-// backoff limits the restarts of an instance that hpad had started before: the first restart
-// happens at the next reading, and later ones at most every 10 seconds.
+// backoff limits the restarts of an instance that hpad has started: the first restart happens at
+// the next reading, and all later restarts at most every 10 seconds.
 var backoff = restart.Backoff{First: 10 * time.Second, Longest: 10 * time.Second, Reset: 30 * time.Second}
 
-// repair starts the instances that should be running and stops those that should not, in the
-// background, unless a change to the target is in progress. Instances whose removal a previous
-// hpad process has started are drained again. An additional reading continues a replacement,
-// unless it is stuck.
+// repair starts missing instances and stops excess instances in the background, unless a change to
+// the target is in progress. It drains again the instances that a previous hpad process had started
+// to remove. An additional reading continues a replacement, unless it is stuck.
 func (f *Fleet) repair(t *target, units map[int32]unit) {
 	now := time.Now()
 	var w work
@@ -83,8 +82,8 @@ func (f *Fleet) refOf(t *target) targets.Ref {
 
 // work lists the pending changes to a target.
 type work struct {
-	// start and stop contain the indexes to start and to stop. reset contains the indexes of
-	// failed units to reset, and drain those whose drain delay must be started.
+	// start and stop contain the indexes to start and to stop. reset contains the indexes of failed
+	// units to reset, and drain the indexes of units to drain.
 	start, stop, reset, drain indexes
 }
 

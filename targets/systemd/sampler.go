@@ -24,7 +24,7 @@ type sampled struct {
 	activation, group string
 }
 
-// processesSuffix marks a run whose CPU time is the sum over its processes.
+// processesSuffix marks a run with a CPU time that is the sum over its processes.
 const processesSuffix = "/processes"
 
 func newSampler(interval time.Duration, m manager) *sampler {

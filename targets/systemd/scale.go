@@ -79,7 +79,7 @@ func (c *change) scale(ctx context.Context, n int32) error {
 		return err
 	}
 	if err := c.save(ctx); err != nil {
-		return &targets.PartialError{Reached: n, Err: fmt.Errorf("%w: after a restart, hpad may start with a different count: %w", targets.ErrTransient, err)}
+		return &targets.PartialError{Reached: n, Err: targets.WithClass(targets.ErrTransient, fmt.Errorf("%w; after a restart, hpad may start with a different count", err))}
 	}
 	return nil
 }

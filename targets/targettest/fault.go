@@ -69,7 +69,7 @@ func (m *Memory) Inject(f Fault) (remove func()) {
 	}
 }
 
-// takeLocked returns the fault that matches a call, or nil if there is none.
+// takeLocked returns the fault that matches a call, or nil.
 func (m *Memory) takeLocked(call Call, refs []targets.Ref) *fault {
 	for _, f := range m.faults {
 		if f.Call != AnyCall && f.Call != call || !f.meets(refs) {

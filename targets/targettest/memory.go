@@ -144,7 +144,7 @@ func (m *Memory) Change(name string, change func(target *MemoryTarget)) {
 }
 
 // SetReady makes an instance ready or unready from now on. It panics if the target is unknown, and
-// does nothing if the instance is unknown.
+// ignores an unknown instance.
 func (m *Memory) SetReady(name, id string, ready bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -158,7 +158,7 @@ func (m *Memory) SetReady(name, id string, ready bool) {
 }
 
 // Restart gives an instance a new start time, like a platform that restarts it in place. It panics
-// if the target is unknown, and does nothing if the instance is unknown.
+// if the target is unknown, and ignores an unknown instance.
 func (m *Memory) Restart(name, id string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -186,7 +186,7 @@ func (m *Memory) Calls() MemoryCalls {
 	return m.calls
 }
 
-// Writes returns all calls of SetReplicas in the order in which they ended.
+// Writes returns all calls of SetReplicas, ordered by their ends.
 func (m *Memory) Writes() []MemoryWrite {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -51,7 +51,7 @@ func (r Removable) Remove(ctx context.Context, ref targets.Ref, ids []string, ve
 	return removal.Err
 }
 
-// Removals returns all calls of Remove in the order in which they ended.
+// Removals returns all calls of Remove, ordered by their ends.
 func (m *Memory) Removals() []MemoryRemoval {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -59,7 +59,7 @@ func (m *Memory) Removals() []MemoryRemoval {
 }
 
 // Protect sets whether an instance is protected from removal by ID. It panics if the target is
-// unknown, and does nothing if the instance is unknown.
+// unknown, and ignores an unknown instance.
 func (m *Memory) Protect(name, id string, on bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -72,9 +72,9 @@ func (m *Memory) Protect(name, id string, on bool) {
 	}
 }
 
-// Lose removes an instance as if its host had crashed. The count remains unchanged; if replace is
-// true, a new instance takes its place. It panics if the target is unknown, and does nothing if
-// the instance is unknown.
+// Lose removes an instance as if its host had crashed. The count remains unchanged. If replace is
+// true, a new instance takes its place. It panics if the target is unknown, and does nothing if the
+// instance is unknown.
 func (m *Memory) Lose(name, id string, replace bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -87,7 +87,7 @@ func (m *Memory) Lose(name, id string, replace bool) {
 	}
 }
 
-// removeInstances removes instances and returns those that it removed.
+// removeInstances removes instances and returns the IDs of the removed instances.
 func (m *Memory) removeInstances(ref targets.Ref, ids []string, version string) ([]string, error) {
 	t, ok := m.targets[ref.Name]
 	if !ok || ref.Fleet != m.name {

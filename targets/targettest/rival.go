@@ -12,7 +12,7 @@ import (
 )
 
 // Rival simulates an external writer that acts between two calls of a fleet. Fake platforms
-// contain one and call Meet before each call. The zero value does nothing. Rival is safe for
+// contain one and call Meet before each call. The zero value has no effect. Rival is safe for
 // concurrent use.
 type Rival struct {
 	mu    sync.Mutex

@@ -31,7 +31,7 @@ func (s *Store) Fail(err error) {
 	s.err = err
 }
 
-// Load returns the value of a key, or nil if there is none.
+// Load returns the value of a key, or nil.
 func (s *Store) Load(ctx context.Context, key string) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -114,7 +114,7 @@ func (t *trial) open() *fleet {
 	return f
 }
 
-// close closes a fleet, as a daemon does at shutdown. A second call does nothing.
+// close closes a fleet, as a daemon does at shutdown. A second call has no effect.
 func (f *fleet) close() {
 	if f.closed {
 		return

@@ -118,7 +118,7 @@ func (w *world) checkWrites(t testing.TB, numbers []int) {
 }
 
 // slowestCommit is the maximum duration of a commit in these tests. If hpad is killed after a write
-// of the count but before it has stored the outcome, the next process uses the time at which the
+// of the count but before it has stored the outcome, the next process uses the time when the
 // write was planned. The planned write was committed after this time. The tests would still detect
 // a lost write, because the writes of an autoscaler are about growSeconds apart.
 const slowestCommit = 5 * time.Second

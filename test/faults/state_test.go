@@ -115,7 +115,7 @@ func TestState(t *testing.T) {
 	}
 }
 
-// scaledTo returns the times at which a count was written, according to the history.
+// scaledTo returns the times when a count was written, according to the history.
 func scaledTo(t *testing.T, p *program.Program, name string, count int) (times []time.Time) {
 	t.Helper()
 	var entries []api.Recorded

@@ -20,7 +20,7 @@ type place struct {
 	file string
 	// line is the first line of the autoscaler's tables, counted from 1. It is 0 if it is unknown.
 	line int
-	// alone is set if the file defines nothing else.
+	// alone is set if the file has no other content.
 	alone bool
 }
 

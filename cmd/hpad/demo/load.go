@@ -18,14 +18,14 @@ const (
 	jobTime = 50 * time.Millisecond
 	// pollWait is the maximum time that a request waits for a job.
 	pollWait = 2 * time.Second
-	// putInterval is the interval at which jobs are added to the queue.
+	// putInterval is the time between two additions of jobs to the queue.
 	putInterval = 20 * time.Millisecond
 	// queueSize is more than the load of the demo in one hour. Further jobs are dropped.
 	queueSize = 1 << 19
 )
 
-// queue contains the jobs that wait for a worker. Workers take jobs with "POST /next?worker=ID",
-// whose status is 200, or 204 without a job. "/metrics" serves the length of the queue and the time
+// queue contains the jobs that wait for a worker. Workers take jobs with "POST /next?worker=ID".
+// The status is 200, or 204 without a job. "/metrics" serves the length of the queue and the time
 // that each worker has spent on jobs. It is safe for concurrent use.
 type queue struct {
 	*http.ServeMux
@@ -34,7 +34,7 @@ type queue struct {
 	total atomic.Int64
 
 	mu sync.Mutex
-	// taken contains the times at which workers took their last jobs.
+	// taken contains the times when workers took their last jobs.
 	taken map[string]time.Time
 	busy  *prometheus.CounterVec
 }
@@ -67,7 +67,7 @@ func (q *queue) next(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// count adds the time since a worker took its last job to its counter. taken is the time at which it
+// count adds the time since a worker took its last job to its counter. taken is the time when it
 // takes the next job, or zero.
 func (q *queue) count(worker string, taken time.Time) {
 	q.mu.Lock()
@@ -80,7 +80,7 @@ func (q *queue) count(worker string, taken time.Time) {
 	q.busy.WithLabelValues(worker).Add(busy)
 }
 
-// MinDuration is the shortest duration in which a fleet can grow and shrink.
+// MinDuration is the minimum length of a demo in which the fleet grows and shrinks.
 const MinDuration = 30 * time.Second
 
 // The load varies between these rates, in jobs per second. With a target of 70%, it requires 1 to 8

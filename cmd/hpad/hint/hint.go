@@ -17,7 +17,7 @@ func With(err error, text string) error {
 	return &Error{Err: err, Hint: text}
 }
 
-// Of returns the first hint in the error tree of err, or "" if there is none.
+// Of returns the first hint in the error tree of err, or "".
 func Of(err error) string {
 	if hinted, ok := errors.AsType[*Error](err); ok {
 		return hinted.Hint

@@ -11,7 +11,7 @@ import (
 	"github.com/hpad/hpad/settings/quantity"
 )
 
-// quantityFields contains the names of all fields whose value is a quantity.
+// quantityFields contains the names of all fields with a quantity.
 var quantityFields = []string{"averageValue", "tolerance", "value"}
 
 // invalidQuantities adds an error for each invalid quantity below a node, because the decoder's error

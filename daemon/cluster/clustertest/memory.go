@@ -74,7 +74,7 @@ func (m *Memory) Writes() []Write {
 	return slices.Clone(m.writes)
 }
 
-// Owner returns the owner of a fleet, or "" if there is none.
+// Owner returns the owner of a fleet, or "".
 func (m *Memory) Owner(fleet string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

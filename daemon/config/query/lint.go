@@ -18,7 +18,7 @@ type analysis struct {
 	inputs map[string]meaning
 }
 
-// Combine returns the query whose value is that of a formula over queries. It returns false if the
+// Combine returns a query that computes a formula over queries. It returns false if the
 // formula has parts that PromQL does not have.
 func Combine(formula string, queries map[string]Query) (Query, bool) {
 	expr, err := parser.NewParser(parser.Options{}).ParseExpr(formula)
@@ -95,7 +95,7 @@ func HasVariable(value string) bool {
 	return settings.Placeholder(literal.ReplaceAllString(value, "")) != ""
 }
 
-// checkCall checks a function whose first vector has the meaning m.
+// checkCall checks a function with a first vector of the meaning m.
 func (a *analysis) checkCall(function string, m meaning, parameters []meaning) {
 	switch function {
 	case "rate", "irate", "increase":
@@ -186,7 +186,7 @@ var (
 	}
 )
 
-// Resource returns the resource whose use the query returns in cores or bytes: "cpu", "memory" or
+// Resource returns the resource that the query measures in cores or bytes: "cpu", "memory" or
 // "".
 func (q Query) Resource() string {
 	m := q.meaning

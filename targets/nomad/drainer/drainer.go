@@ -167,7 +167,7 @@ type Config struct {
 	KeepNodes bool `toml:"keep_nodes"`
 }
 
-// SetDefaults does nothing: there are no defaults.
+// SetDefaults has no effect: there are no defaults.
 func (*Config) SetDefaults() {}
 
 // Validate returns all errors, with paths relative to the table.
@@ -185,5 +185,5 @@ func (c *Config) Build(by targets.Fleet) (drain.Drainer, error) {
 	return New(nodes, *c), nil
 }
 
-// DrainFleet returns the fleet whose nodes are drained.
+// DrainFleet returns the fleet of the drained nodes.
 func (c *Config) DrainFleet() (name, kind string) { return c.Fleet, nomad.Kind.Name }

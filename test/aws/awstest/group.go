@@ -35,7 +35,7 @@ type Group struct {
 	Boot, Stop time.Duration
 	// NeverBoots keeps new instances pending.
 	NeverBoots bool
-	// Launchable is the number of instances for which AWS has capacity; -1 means no limit. Add
+	// Launchable is the number of instances that AWS can start; -1 means no limit. Add
 	// changes 0 to -1.
 	Launchable int
 	// Lag is the delay until EC2 returns a new instance.

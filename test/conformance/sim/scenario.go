@@ -299,7 +299,7 @@ type Played struct {
 	Error string `json:"error,omitempty"`
 	// Ghosts are the evaluations that a kill interrupted after a commit.
 	Ghosts []Ghost `json:"ghosts,omitempty"`
-	// Commits are the times at which hpad stored its state.
+	// Commits are the times when hpad stored its state.
 	Commits []Dur `json:"commits,omitempty"`
 }
 

@@ -122,7 +122,7 @@ func (s *Scenario) Evaluations() (steps []Step) {
 	return steps
 }
 
-// Lead sets the evaluations of upstream to those of hpad. If hpad was killed before a write, the
+// Lead makes upstream evaluate at the same times as hpad. If hpad was killed before a write, the
 // same write of upstream fails.
 func Lead(s *Scenario, hpad *Played) {
 	s.Evaluate = nil
@@ -177,7 +177,8 @@ type Offset struct {
 }
 
 // Notice sets the steps of the wall clock to those that hpad notices, which reads the clock at each
-// second, when it starts and when somebody reads its API. It does nothing without a step back.
+// second, when it starts, and when a client reads its API. Without a step back, Notice has no
+// effect.
 func Notice(s *Scenario, hpad *Played) {
 	if !slices.ContainsFunc(s.Acts, func(a Act) bool { return a.Kind == "step" && a.By < 0 }) {
 		return

@@ -162,7 +162,7 @@ func verify(signed string) (claims, error) {
 	return c, nil
 }
 
-// caller returns the account that made the request, or "" if there is none.
+// caller returns the account that made the request, or "".
 func (s *Server) caller(r *http.Request) string {
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	switch {

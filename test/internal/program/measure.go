@@ -33,7 +33,7 @@ func (p *Program) Ended() string {
 	return p.process.Command.ProcessState.String()
 }
 
-// Signal sends a signal. It does nothing if the process has exited.
+// Signal sends a signal. It ignores a process that has exited.
 func (p *Program) Signal(signal syscall.Signal) { _ = p.process.Command.Process.Signal(signal) }
 
 // State returns the state directory.
@@ -68,7 +68,7 @@ func (p *Program) Ask(method, path string) (status int, body string, err error) 
 	return response.StatusCode, string(text), err
 }
 
-// Metric returns the sum of all series of a metric whose labels contain the given text.
+// Metric returns the sum of the series of a metric with the given text in their labels.
 func (p *Program) Metric(name, labels string) float64 {
 	p.t.Helper()
 	_, text, err := p.Ask(http.MethodGet, "/metrics?name[]="+name)

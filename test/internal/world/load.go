@@ -14,7 +14,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// Load is an exporter whose values the test sets, and a Prometheus server that scrapes it every
+// Load runs an exporter with values from the test, and a Prometheus server that scrapes it every
 // second.
 type Load struct {
 	url string

@@ -329,7 +329,7 @@ func (a *Agent) awaitNode() {
 	})
 }
 
-// NodeOf returns the node with the given name, or nil if there is none.
+// NodeOf returns the node with the given name, or nil.
 func (a *Agent) NodeOf(t testing.TB, name string) *api.Node {
 	t.Helper()
 	var node *api.Node
