@@ -131,7 +131,7 @@ func (b *Budget) acquire(ctx context.Context, half *semaphore.Weighted, n int64)
 		started := time.Now()
 		if err := half.Acquire(ctx, n); err != nil {
 			b.refusals.Add(1)
-			return fmt.Errorf("%w: waited %s for other queries, which use all of %s; make the queries more selective, aggregate more, or raise the limit: %w",
+			return fmt.Errorf("%w: waited %s for other queries, which use all of %s (%w); make the queries more selective, aggregate more, or raise the limit",
 				ErrBudget, time.Since(started).Round(time.Millisecond), b.setting, err)
 		}
 	}

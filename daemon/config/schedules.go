@@ -80,10 +80,10 @@ const (
 func (t *table) checkSchedules(a *Autoscaler) {
 	now := time.Now()
 	for _, i := range a.Schedules.Idle(a.unscheduled()) {
-		t.warn(element(schedulesKey, i), "changes nothing: its values are those of the autoscaler")
+		t.warn(element(schedulesKey, i), "has no effect: the autoscaler has the same values")
 	}
 	if a.Mode == policy.ModeOff && len(a.Schedules) > 0 && !slices.ContainsFunc(a.Schedules, func(r schedule.Rule) bool { return r.Mode != "" && r.Mode != policy.ModeOff }) {
-		t.warn(schedulesKey, `change nothing: the mode of the autoscaler is "off"; set mode in a schedule`)
+		t.warn(schedulesKey, `have no effect: the mode of the autoscaler is "off"; set mode in a schedule`)
 	}
 	for i := range a.Schedules {
 		for _, suspect := range a.Schedules[i].Suspects() {
@@ -105,7 +105,7 @@ func (t *table) checkSchedules(a *Autoscaler) {
 	}
 	limit := ""
 	if until.Before(horizon) {
-		limit = fmt.Sprintf("the schedules change very often, so hpad looked for contradictions only until %s", until.In(a.Schedules.Zone()).Format("2006-01-02 15:04 MST"))
+		limit = fmt.Sprintf("the schedules change very often, so hpad checked only the time until %s for contradictions", until.In(a.Schedules.Zone()).Format("2006-01-02 15:04 MST"))
 	}
 	switch {
 	case text != "" && limit != "":

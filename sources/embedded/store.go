@@ -54,7 +54,7 @@ func openStore(dir string, retention time.Duration, monotonic *clock.Clock) (*st
 	db, err := tsdb.Open(dir, background.logger(), nil, storeOptions(retention), nil)
 	switch {
 	case errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EACCES) && strings.HasPrefix(err.Error(), "lock "):
-		return nil, fmt.Errorf("sample directory %q is in use by another process; stop that process or set dir to a different directory: %w", dir, err)
+		return nil, fmt.Errorf("sample directory %q is in use by another process (%w); stop that process or set dir to a different directory", dir, err)
 	case err != nil:
 		return nil, fmt.Errorf("open sample directory %q (move it away to start with an empty one): %w", dir, err)
 	}

@@ -62,7 +62,7 @@ func (f *Fleet) tryUpdate(ctx context.Context) error {
 		return err
 	})
 	if errors.Is(err, targets.ErrForbidden) {
-		return fmt.Errorf("services can be read but not updated (a proxy in front of the engine must allow POST /services/*/update): %w", err)
+		return fmt.Errorf("services can be read but not updated: %w (a proxy in front of the engine must allow POST /services/*/update)", err)
 	}
 	return nil
 }
