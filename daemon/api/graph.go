@@ -121,6 +121,7 @@ const (
 	GraphStep = 15 * time.Second
 	// GraphThin is the minimum time between points older than GraphFull.
 	GraphThin = 5 * time.Minute
+	// GraphFull is the age from which points are thinned.
 	GraphFull = 6 * time.Hour
 	// GraphRetention is the age at which points are deleted.
 	GraphRetention = 7 * 24 * time.Hour

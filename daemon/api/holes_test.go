@@ -32,7 +32,8 @@ func TestFindHoles(t *testing.T) {
 		{"one missed pass", 2 * time.Hour, time.Hour, 15, append(every(15, hour, 600), every(15, 570, 0)...), nil, ""},
 		{
 			"takeover", 2 * time.Hour, time.Hour, 15, append(every(15, hour, 600), every(15, 500, 0)...),
-			[][2]int64{{600, 500}}, "no data points from 2026-11-29T11:50:00Z to 2026-11-29T11:51:40Z",
+			[][2]int64{{600, 500}},
+			"no data points from 2026-11-29T11:50:00Z to 2026-11-29T11:51:40Z",
 		},
 		{"not evaluated now", 2 * time.Hour, time.Hour, 15, every(15, hour, 300), [][2]int64{{300, 0}}, "from 2026-11-29T11:55:00Z to 2026-11-29T12:00:00Z"},
 		{"past of a former member", 2 * time.Hour, time.Hour, 15, every(15, 285, 0), [][2]int64{{hour, 285}}, "no data points from 2026-11-29T11:00:00Z"},
@@ -42,7 +43,8 @@ func TestFindHoles(t *testing.T) {
 		{"no points", 2 * time.Hour, time.Hour, 15, nil, [][2]int64{{hour, 0}}, "no data points"},
 		{
 			"several", 2 * time.Hour, time.Hour, 15, append(append(every(15, hour, 3000), every(15, 2000, 1500)...), every(15, 1300, 0)...),
-			[][2]int64{{3000, 2000}, {1505, 1300}}, "no data points in 2 periods, the longest from 2026-11-29T11:10:00Z",
+			[][2]int64{{3000, 2000}, {1505, 1300}},
+			"no data points in 2 periods, the longest from 2026-11-29T11:10:00Z",
 		},
 	} {
 		graph, of := api.Graph{Time: test.times}, api.Autoscaler{SyncPeriodSeconds: test.period}

@@ -160,7 +160,6 @@ func (r *round) snapshot(ctx context.Context, read *plannedRead) (map[targets.Re
 func call[T any](
 	ctx context.Context, e *Env, fleet *adapters.Fleet, gate adapters.Gate, metric, what string, do func(context.Context) (T, error),
 ) (T, error) {
-
 	type result struct {
 		value T
 		err   error

@@ -237,18 +237,6 @@ func (a *allocStub) index() int {
 	return n
 }
 
-// present reports whether an allocation is running, will run, or has failed without a
-// replacement.
-func (a *allocStub) present() bool {
-	switch a.ClientStatus {
-	case api.AllocClientStatusComplete, api.AllocClientStatusLost:
-		return false
-	case api.AllocClientStatusFailed:
-		return a.failed()
-	}
-	return true
-}
-
 func (a *allocStub) failed() bool {
 	return a.ClientStatus == api.AllocClientStatusFailed && a.DesiredStatus == api.AllocDesiredStatusRun && a.NextAllocation == ""
 }
