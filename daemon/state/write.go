@@ -3,6 +3,7 @@ package state
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 
 	bolt "go.etcd.io/bbolt"
 )
@@ -69,7 +70,7 @@ func (s *store) writeLocked(w *write) error {
 	case err == nil:
 		return &HistoryError{unwritten(s.history.path, historyErr)}
 	}
-	return errors.Join(unwritten(s.history.path, historyErr), err)
+	return fmt.Errorf("%w; %w", unwritten(s.history.path, historyErr), err)
 }
 
 func (s *store) before() {
@@ -149,13 +150,17 @@ func (at slot) put(tx *bolt.Tx, value []byte) error {
 	return bucket.Put([]byte(at.key), value)
 }
 
-// unwritten adds the path of the file to an error, and advice if the disk is full.
+// unwritten adds the path of the file to an error that does not contain it, and advice if the disk
+// is full.
 func unwritten(path string, err error) error {
-	switch {
-	case err == nil:
+	if err == nil {
 		return nil
-	case isDiskFull(err):
-		return fmt.Errorf("%q: %w: free some space on its file system", path, err)
 	}
-	return fmt.Errorf("%q: %w", path, err)
+	if failed, is := errors.AsType[*fs.PathError](err); !is || failed.Path != path {
+		err = fmt.Errorf("%q: %w", path, err)
+	}
+	if isDiskFull(err) {
+		return fmt.Errorf("%w; free some space on its file system", err)
+	}
+	return err
 }
