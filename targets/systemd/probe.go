@@ -107,31 +107,21 @@ func (p *prober) watch(units map[int32]unit, cache *detailCache) {
 	maps.DeleteFunc(p.probed, func(name string, _ *probed) bool { return !listed[name] })
 }
 
-// readiness returns the readiness of an instance and the time of its last change, which is active
-// if there is no verdict.
-func (p *prober) readiness(name, activation string, active time.Time) (policy.Readiness, time.Time) {
+// readiness returns the readiness of an instance, the time of its last change, which is active if
+// there is no verdict, and the reason why it is not ready.
+func (p *prober) readiness(name, activation string, active time.Time) (_ policy.Readiness, changed time.Time, why string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	v := verdict{Changed: active}
+	v, state := verdict{Changed: active}, probe.State{}
 	if now := p.probed[name]; now != nil && now.Activation == activation {
-		v = now.verdict
+		v, state = now.verdict, now.probes
 	} else if saved, ok := p.saved(name, activation); ok && saved.Ready {
 		v = saved
 	}
 	if v.Ready {
-		return policy.ReadinessTrue, v.Changed
+		return policy.ReadinessTrue, v.Changed, ""
 	}
-	return policy.ReadinessFalse, v.Changed
-}
-
-// reason returns the reason why an instance is not ready; "" if it is ready.
-func (p *prober) reason(name, activation string) string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if now := p.probed[name]; now != nil && now.Activation == activation {
-		return now.probes.Reason()
-	}
-	return new(probe.State).Reason()
+	return policy.ReadinessFalse, v.Changed, state.Reason()
 }
 
 func (p *prober) run() {

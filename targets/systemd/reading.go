@@ -35,12 +35,12 @@ func (t *target) read(units map[int32]unit, cache *detailCache, at time.Time) ta
 			continue
 		}
 		d, _ := cache.get(u.Name)
-		instance := t.instance(u, d, at)
+		instance, why := t.instance(u, d, at)
 		instance.Deleting = leaving || u.state == stopping
 		reading.Instances = append(reading.Instances, instance)
 		location := t.location(index, u)
 		location.Failing = u.state == failed || d.restartedRecently(u, at)
-		location.Limits, location.UnreadyReason = d.limits, t.unreadyReason(m, index, u, d, &instance)
+		location.Limits, location.UnreadyReason = d.limits, t.unreadyReason(m, index, u, d, &instance, why)
 		locations = append(locations, location)
 		if !instance.Deleting && instance.Phase != policy.PhaseFailed {
 			reading.StatusReplicas++
@@ -50,14 +50,15 @@ func (t *target) read(units map[int32]unit, cache *detailCache, at time.Time) ta
 	return reading
 }
 
-func (t *target) instance(u unit, d details, at time.Time) policy.Instance {
-	instance := policy.Instance{
+// instance returns an instance, and the result of its readiness probe if it is not ready.
+func (t *target) instance(u unit, d details, at time.Time) (instance policy.Instance, why string) {
+	instance = policy.Instance{
 		ID: u.Name, Phase: phaseOf(u.state), Readiness: policy.ReadinessFalse,
 		StartedAt: d.started, ReadinessChanged: d.active,
 		Tasks: []policy.Task{{Name: string(t.template), Requests: requestsOf(t.config, d), RequestHint: requestHint}},
 	}
 	if instance.Phase != policy.PhaseRunning {
-		return instance
+		return instance, ""
 	}
 	if instance.StartedAt.IsZero() {
 		instance.StartedAt = at
@@ -70,15 +71,15 @@ func (t *target) instance(u unit, d details, at time.Time) policy.Instance {
 	}
 	switch {
 	case t.prober != nil:
-		instance.Readiness, instance.ReadinessChanged = t.prober.readiness(u.Name, d.activation, instance.ReadinessChanged)
+		instance.Readiness, instance.ReadinessChanged, why = t.prober.readiness(u.Name, d.activation, instance.ReadinessChanged)
 	case t.config.ReadyProbe.probes():
 		instance.Readiness = policy.ReadinessUnknown // probes do not run before Start
 	}
-	return instance
+	return instance, why
 }
 
 // unreadyReason returns the reason why an instance is not ready, mostly as systemctl shows it.
-func (t *target) unreadyReason(m members, index int32, u unit, d details, instance *policy.Instance) string {
+func (t *target) unreadyReason(m members, index int32, u unit, d details, instance *policy.Instance, probed string) string {
 	words := fmt.Sprintf("%s (%s)", u.ActiveState, u.SubState)
 	if d.result != "" && d.result != "success" {
 		words += ", last result: " + d.result
@@ -100,8 +101,8 @@ func (t *target) unreadyReason(m members, index int32, u unit, d details, instan
 		return "starting: " + words
 	case u.state == failed:
 		return words
-	case t.prober != nil:
-		return t.prober.reason(u.Name, d.activation)
+	case probed != "":
+		return probed
 	}
 	return new(probe.State).Reason()
 }
@@ -111,8 +112,8 @@ func (t *target) unreadyReasons(m members, some indexes, units map[int32]unit, c
 	for _, index := range some {
 		u := units[index]
 		d, _ := cache.get(u.Name)
-		instance := t.instance(u, d, time.Now())
-		if why := t.unreadyReason(m, index, u, d, &instance); why != "" {
+		instance, probed := t.instance(u, d, time.Now())
+		if why := t.unreadyReason(m, index, u, d, &instance, probed); why != "" {
 			reasons = append(reasons, t.template.unit(index)+": "+why)
 		}
 	}

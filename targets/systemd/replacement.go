@@ -68,7 +68,7 @@ func (t *target) generations(m members, units map[int32]unit, cache *detailCache
 	for _, index := range m.all() {
 		u := units[index]
 		d, _ := cache.get(u.Name)
-		instance := t.instance(u, d, now)
+		instance, _ := t.instance(u, d, now)
 		age := now.Sub(instance.ReadinessChanged) // is negative if the clock was set back
 		ready := 0
 		if instance.Readiness == policy.ReadinessTrue && (t.prober != nil || age >= rollout.SettleTime || age < 0) {

@@ -200,7 +200,7 @@ func (c *change) victims(among indexes, n int) indexes {
 	for _, index := range among {
 		u := c.units[index]
 		d, _ := c.fleet.details.get(u.Name)
-		instance := c.instance(u, d, now)
+		instance, _ := c.instance(u, d, now)
 		instance.Deleting = u.state == stopping || u.state == absent
 		instances[index] = instance
 	}

@@ -222,30 +222,37 @@ const lateBy = 500 * time.Millisecond
 const callTimeout = 10 * time.Second
 
 func (c *Connection) call(ctx context.Context, do func(*Memory) error) error {
+	_, err := fetch(ctx, c, func(m *Memory) (struct{}, error) { return struct{}{}, do(m) })
+	return err
+}
+
+// fetch makes a call with a result. A call without a response may be executed later, when its result
+// is dropped.
+func fetch[R any](ctx context.Context, c *Connection, do func(*Memory) (R, error)) (result R, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	c.count()
 	if err := c.travel(ctx); err != nil {
 		time.AfterFunc(lateBy, func() {
 			if cut, _ := c.isCut(); !cut {
-				_ = c.memory.do(do)
+				_, _ = execute(c.memory, do)
 			}
 		})
-		return err
+		return result, err
 	}
 	if cut, _ := c.isCut(); cut {
 		<-ctx.Done()
-		return fmt.Errorf("%w: %w", errNoResponse, context.Cause(ctx))
+		return result, fmt.Errorf("%w: %w", errNoResponse, context.Cause(ctx))
 	}
-	err := c.memory.do(do)
+	done, err := execute(c.memory, do)
 	if travel := c.travel(ctx); travel != nil {
-		return travel
+		return result, travel
 	}
 	if _, deaf := c.isCut(); deaf {
 		<-ctx.Done()
-		return fmt.Errorf("%w: %w", errNoResponse, context.Cause(ctx))
+		return result, fmt.Errorf("%w: %w", errNoResponse, context.Cause(ctx))
 	}
-	return err
+	return done, err
 }
 
 func (c *Connection) count() {
@@ -257,7 +264,7 @@ func (c *Connection) count() {
 	c.left = max(0, c.left-1)
 }
 
-func (m *Memory) do(what func(*Memory) error) error {
+func execute[R any](m *Memory, what func(*Memory) (R, error)) (R, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.expire()
@@ -294,15 +301,13 @@ func (c *Connection) Close() error { return nil }
 
 // View implements [cluster.Coordinator].
 func (c *Connection) View(ctx context.Context) (cluster.View, error) {
-	view := cluster.View{Members: map[string]cluster.Member{}}
-	err := c.call(ctx, func(m *Memory) error {
+	return fetch(ctx, c, func(m *Memory) (cluster.View, error) {
+		view := cluster.View{Members: map[string]cluster.Member{}, Fleets: maps.Clone(m.fleets)}
 		for name, k := range m.members {
 			view.Members[name] = k.Member
 		}
-		view.Fleets = maps.Clone(m.fleets)
-		return nil
+		return view, nil
 	})
-	return view, err
 }
 
 // Configure implements [cluster.Coordinator].
@@ -327,15 +332,13 @@ func (c *Connection) Forget(ctx context.Context, fleet, configuration string) er
 }
 
 // Key implements [cluster.Coordinator].
-func (c *Connection) Key(ctx context.Context) (key []byte, err error) {
-	err = c.call(ctx, func(m *Memory) error {
+func (c *Connection) Key(ctx context.Context) ([]byte, error) {
+	return fetch(ctx, c, func(m *Memory) ([]byte, error) {
 		if m.key == nil {
 			m.key = cluster.NewKey()
 		}
-		key = m.key
-		return nil
+		return m.key, nil
 	})
-	return key, err
 }
 
 // Join implements [cluster.Coordinator].
