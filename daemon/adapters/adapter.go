@@ -81,7 +81,7 @@ type Fleet struct {
 	Timeout time.Duration
 	// Snapshots, Samples and Discoveries limit concurrent reads. Writes limits concurrent writes to
 	// concurrent_syncs, or to a higher limit of the platform.
-	Snapshots            Reads
+	Snapshots            reads
 	Samples, Discoveries Gate
 	Writes               chan struct{}
 	// Undiscovered is the error of discovering targets. Unsampled is the error of reading samples.
@@ -98,7 +98,7 @@ func newFleet(c config.Fleet, inner targets.Fleet, scaleIn *drain.Fleet, writes 
 	}
 	f := &Fleet{
 		Fleet: inner, Inner: inner, ScaleIn: scaleIn,
-		Snapshots: Reads{Gate: newGate(ReadsAtOnce)}, Samples: newGate(ReadsAtOnce), Discoveries: newGate(1),
+		Snapshots: reads{Gate: newGate(ReadsAtOnce)}, Samples: newGate(ReadsAtOnce), Discoveries: newGate(1),
 		Writes: make(chan struct{}, writes),
 		latest: map[targets.Ref]targets.Reading{},
 	}

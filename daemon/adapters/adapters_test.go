@@ -183,7 +183,7 @@ func TestBuildFails(t *testing.T) {
 // enough.
 func TestSharedRead(t *testing.T) {
 	ref := func(name string) targets.Ref { return targets.Ref{Fleet: "f", Name: name} }
-	var reads Reads
+	var reads reads
 	before := time.Now()
 	active, begun := reads.Begin([]targets.Ref{ref("a"), ref("b")}, before)
 	if !begun {

@@ -12,9 +12,9 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Reads tracks the active reads of a fleet's targets. Several callers can wait for the same read.
+// reads tracks the active reads of a fleet's targets. Several callers can wait for the same read.
 // It is safe for concurrent use.
-type Reads struct {
+type reads struct {
 	Gate
 	mu      sync.Mutex
 	running []*Read
@@ -38,7 +38,7 @@ type Read struct {
 // Begin returns a read of the targets, and true if the caller must perform the read and call End.
 // It returns false if an active read includes the targets and did not begin before since. The
 // caller must not change refs.
-func (r *Reads) Begin(refs []targets.Ref, since time.Time) (read *Read, begun bool) {
+func (r *reads) Begin(refs []targets.Ref, since time.Time) (read *Read, begun bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, active := range slices.Backward(r.running) {
@@ -59,7 +59,7 @@ func (r *Reads) Begin(refs []targets.Ref, since time.Time) (read *Read, begun bo
 }
 
 // End sets the result of a read and removes it from the active reads.
-func (r *Reads) End(read *Read, readings map[targets.Ref]targets.Reading, err error) {
+func (r *reads) End(read *Read, readings map[targets.Ref]targets.Reading, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.running = slices.DeleteFunc(r.running, func(other *Read) bool { return other == read })

@@ -29,7 +29,7 @@ func (c *Client) Health(ctx context.Context) (health Health, err error) {
 // autoscalers. A limit of 0 means DefaultHistoryLimit. The error is ErrNotFound if the name is
 // unknown.
 func (c *Client) History(ctx context.Context, name string, query HistoryQuery) ([]Recorded, error) {
-	path, limit := PathOf(policy.Scope{Autoscaler: name}, "history"), cmp.Or(query.Limit, DefaultHistoryLimit)
+	path, limit := PathOf(policy.Scope{Autoscaler: name}, "history"), cmp.Or(query.Limit, defaultHistoryLimit)
 	var entries []Recorded
 	for {
 		read, more, err := exchange[[]Recorded](ctx, c, http.MethodGet, path+encodeQuery(query), nil)

@@ -17,7 +17,7 @@ import (
 
 // The default and the maximum number of entries in a history response.
 const (
-	DefaultHistoryLimit = 50
+	defaultHistoryLimit = 50
 	MaxHistoryLimit     = 1000
 )
 

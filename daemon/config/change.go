@@ -184,14 +184,14 @@ func (d displayed) text() string {
 	if d.value == nil || d.branches("") != nil {
 		return ""
 	}
-	return Shortened(textOf(d.shown))
+	return shortened(textOf(d.shown))
 }
 
 // longestShown is the maximum length of a shown value in bytes.
 const longestShown = 200
 
-// Shortened truncates a text to at most longestShown bytes.
-func Shortened(text string) string {
+// shortened truncates a text to at most longestShown bytes.
+func shortened(text string) string {
 	if len(text) > longestShown {
 		return strings.ToValidUTF8(text[:longestShown], "") + "…"
 	}
@@ -236,13 +236,13 @@ func Affected(changes []Change, autoscalers map[string]*Autoscaler) map[string][
 			shared = append(shared, change)
 			continue
 		}
-		change.Key = Shortened(strings.TrimPrefix(change.Key, table+"."))
+		change.Key = shortened(strings.TrimPrefix(change.Key, table+"."))
 		affected[name] = append(affected[name], change)
 	}
 	for name, a := range autoscalers {
 		for _, change := range shared {
 			if a.dependsOn(change.Key) {
-				change.Key = Shortened(change.Key)
+				change.Key = shortened(change.Key)
 				affected[name] = append(affected[name], change)
 			}
 		}

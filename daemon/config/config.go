@@ -183,29 +183,29 @@ const (
 // hpad wrote nothing. The zero Guard accepts every reading.
 type Guard struct {
 	// Drop is the share by which a count must fall to be suspect: "1%" to "99%".
-	Drop Percent `toml:"drop" default:"50%" min:"1%" max:"99%" must:"from \"1%\" to \"99%\""`
+	Drop percent `toml:"drop" default:"50%" min:"1%" max:"99%" must:"from \"1%\" to \"99%\""`
 	// Confirm is the number of further readings that must confirm a suspect reading: 0 to 100; 0
 	// accepts every reading.
 	Confirm int32 `toml:"confirm" default:"3" min:"0" max:"100" must:"from 0, which accepts every reading, to 100"`
 }
 
-// Percent is a share, written as "50%".
-type Percent int32
+// percent is a share, written as "50%".
+type percent int32
 
 // String returns, for example, "50%".
-func (p Percent) String() string { return strconv.Itoa(int(p)) + "%" }
+func (p percent) String() string { return strconv.Itoa(int(p)) + "%" }
 
 // TextOf formats a share as a percentage: "30%" for 0.3.
-func (Percent) TextOf(share float64) string { return Percent(math.Round(share * 100)).String() }
+func (percent) TextOf(share float64) string { return percent(math.Round(share * 100)).String() }
 
 // UnmarshalText reads, for example, "50%".
-func (p *Percent) UnmarshalText(text []byte) error {
+func (p *percent) UnmarshalText(text []byte) error {
 	number, ok := strings.CutSuffix(string(text), "%")
 	value, err := strconv.ParseInt(number, 10, 32)
 	if !ok || err != nil {
 		return errors.New(`must be a percentage, such as "50%"`)
 	}
-	*p = Percent(value)
+	*p = percent(value)
 	return nil
 }
 
@@ -242,7 +242,7 @@ var fleetFields = func() settings.Fields {
 // Breaker limits the instances that the autoscalers of a fleet remove together.
 type Breaker struct {
 	// MaxRemoved is the share of the fleet's instances, "1%" to "100%", rounded up.
-	MaxRemoved Percent `toml:"max_removed" min:"1%" max:"100%" must:"from \"1%\" to \"100%\""`
+	MaxRemoved percent `toml:"max_removed" min:"1%" max:"100%" must:"from \"1%\" to \"100%\""`
 	// Window is the period in which removed instances are counted, and for which scale-downs are
 	// held: 1m to 24h.
 	Window time.Duration `toml:"window" default:"10m" min:"1m" max:"24h" must:"from \"1m\" to \"24h\""`

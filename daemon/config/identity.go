@@ -144,7 +144,7 @@ func (a *Autoscaler) ChangesSince(earlier, now string) []Change {
 	var changes []Change
 	for i, key := range keys {
 		if part := i * digestLength; earlier[part:part+digestLength] != now[part:part+digestLength] {
-			changes = append(changes, Change{Key: Shortened(key), Kind: Changed, After: own[key].text()})
+			changes = append(changes, Change{Key: shortened(key), Kind: Changed, After: own[key].text()})
 		}
 	}
 	return changes

@@ -363,7 +363,7 @@ func typeName(goType reflect.Type) string {
 		return "number or quantity"
 	case reflect.TypeFor[quantity.Quantity]():
 		return "quantity"
-	case reflect.TypeFor[Percent]():
+	case reflect.TypeFor[percent]():
 		return "percentage"
 	case reflect.TypeFor[map[string]any]():
 		return "table"

@@ -8,15 +8,15 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Owners maps targets to their autoscalers. Fleets on the same engine share their targets.
-type Owners struct {
+// owners maps targets to their autoscalers. Fleets on the same engine share their targets.
+type owners struct {
 	// first maps each fleet to the alphabetically first fleet on the same engine.
 	first map[string]string
 	names map[targets.Ref]string
 }
 
-// Owners returns the owners of all targets in the configuration.
-func (c *Config) Owners() Owners {
+// owners returns the owners of all targets in the configuration.
+func (c *Config) Owners() owners {
 	o := newOwners(c.Fleets)
 	for _, name := range slices.Sorted(maps.Keys(c.Autoscalers)) {
 		o.Add(c.Autoscalers[name].Target, name)
@@ -24,8 +24,8 @@ func (c *Config) Owners() Owners {
 	return o
 }
 
-func newOwners(fleets map[string]Fleet) Owners {
-	o := Owners{first: make(map[string]string, len(fleets)), names: map[targets.Ref]string{}}
+func newOwners(fleets map[string]Fleet) owners {
+	o := owners{first: make(map[string]string, len(fleets)), names: map[targets.Ref]string{}}
 	type engine struct{ kind, name string }
 	first := map[engine]string{}
 	for _, name := range slices.Sorted(maps.Keys(fleets)) {
@@ -44,14 +44,14 @@ func newOwners(fleets map[string]Fleet) Owners {
 }
 
 // Add makes an autoscaler the owner of a target unless the target already has an owner.
-func (o Owners) Add(ref targets.Ref, name string) {
+func (o owners) Add(ref targets.Ref, name string) {
 	ref.Fleet = cmp.Or(o.first[ref.Fleet], ref.Fleet)
 	o.names[ref] = cmp.Or(o.names[ref], name)
 }
 
 // Of returns the autoscaler of a target, which may have aliases, or "" if the target has no
 // autoscaler.
-func (o Owners) Of(ref targets.Ref, aliases []string) string {
+func (o owners) Of(ref targets.Ref, aliases []string) string {
 	ref.Fleet = cmp.Or(o.first[ref.Fleet], ref.Fleet)
 	owner := o.names[ref]
 	for _, alias := range aliases {

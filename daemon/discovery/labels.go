@@ -88,8 +88,8 @@ func (l *Labels) Restore(target targets.Ref, labels map[string]string) {
 	l.labeled[target] = &labeled{lastValid: labels, placed: true}
 }
 
-// Evaluation is the result of evaluating a target's labels.
-type Evaluation struct {
+// evaluation is the result of evaluating a target's labels.
+type evaluation struct {
 	api.Discovered
 	// Errors lists labels that are invalid or contradict each other.
 	Errors config.Errors
@@ -99,18 +99,18 @@ type Evaluation struct {
 	ref targets.Ref
 }
 
-// Merged is a configuration from files combined with the autoscalers from labels.
-type Merged struct {
+// merged is a configuration from files combined with the autoscalers from labels.
+type merged struct {
 	Config *config.Config
 	file   *config.Config
-	judged []Evaluation
+	judged []evaluation
 }
 
 // Of returns the result for a target's labels.
-func (m *Merged) Of(ref targets.Ref) Evaluation {
-	i, found := slices.BinarySearchFunc(m.judged, ref, func(j Evaluation, ref targets.Ref) int { return compareRefs(j.ref, ref) })
+func (m *merged) Of(ref targets.Ref) evaluation {
+	i, found := slices.BinarySearchFunc(m.judged, ref, func(j evaluation, ref targets.Ref) int { return compareRefs(j.ref, ref) })
 	if !found {
-		return Evaluation{ref: ref}
+		return evaluation{ref: ref}
 	}
 	return m.judged[i]
 }
@@ -118,14 +118,14 @@ func (m *Merged) Of(ref targets.Ref) Evaluation {
 // Merge adds the autoscalers from labels to a configuration from files. An autoscaler from a file
 // takes precedence over labels of the same target. If several fleets on one engine discover the
 // same target, the first fleet gets it. If labels are invalid, the last valid labels remain active.
-func (l *Labels) Merge(file *config.Config) *Merged {
+func (l *Labels) Merge(file *config.Config) *merged {
 	if len(l.labeled) == 0 {
-		return &Merged{Config: file, file: file}
+		return &merged{Config: file, file: file}
 	}
 	owners := file.Owners()
 	whole := *file
 	whole.Autoscalers = maps.Clone(file.Autoscalers)
-	merged := &Merged{Config: &whole, file: file}
+	merged := &merged{Config: &whole, file: file}
 	count, limits := map[string]int{}, map[string]int{}
 	for name, fleet := range file.Fleets {
 		if fleet.Discover {
@@ -139,7 +139,7 @@ func (l *Labels) Merge(file *config.Config) *Merged {
 			continue
 		}
 		a, ok := target.autoscaler(file, ref)
-		view := Evaluation{ref: ref, Errors: target.labelErrors(), Discovered: api.Discovered{Reference: ref.String(), Problem: target.errorText()}}
+		view := evaluation{ref: ref, Errors: target.labelErrors(), Discovered: api.Discovered{Reference: ref.String(), Problem: target.errorText()}}
 		switch owner := owners.Of(ref, target.aliases); {
 		case owner != "" && (ok || view.Problem != ""):
 			view.State, view.Autoscaler, view.Problem = api.DiscoveredOverridden, owner, ""
@@ -160,7 +160,7 @@ func (l *Labels) Merge(file *config.Config) *Merged {
 		target.placed = view.State == api.DiscoveredActive || target.placed && ok
 		merged.judged = append(merged.judged, view)
 	}
-	slices.SortFunc(merged.judged, func(a, b Evaluation) int { return compareRefs(a.ref, b.ref) })
+	slices.SortFunc(merged.judged, func(a, b evaluation) int { return compareRefs(a.ref, b.ref) })
 	return merged
 }
 
@@ -274,7 +274,7 @@ func (l *Labels) Keep(fleet string, found Found) (news bool) {
 }
 
 // Activate activates a merged configuration and logs the changes.
-func (l *Labels) Activate(merged *Merged) {
+func (l *Labels) Activate(merged *merged) {
 	file := merged.file
 	l.file = file
 	for ref := range l.labeled {
@@ -302,7 +302,7 @@ func (l *Labels) Activate(merged *Merged) {
 }
 
 // report logs the state of a target's labels if it changed.
-func (l *Labels) report(view Evaluation) {
+func (l *Labels) report(view evaluation) {
 	known := l.labeled[view.ref]
 	if known == nil || known.logged == view.Discovered {
 		return

@@ -55,7 +55,7 @@ func (c *Config) Validate() []settings.FieldError {
 	parsed, err := c.parse()
 	for _, instances := range [][]Instance{examples, nil} {
 		if err == nil {
-			_, err = parsed.Execute(&Data{Autoscaler: "web", Fleet: "local", Target: "web", Instances: instances})
+			_, err = parsed.Execute(&data{Autoscaler: "web", Fleet: "local", Target: "web", Instances: instances})
 		}
 	}
 	if err != nil {
@@ -73,8 +73,8 @@ func (c *Config) parse() (*template.Template, error) {
 	return template.Parse(cmp.Or(c.Template, defaultTemplate), nil)
 }
 
-// Data is the input of a template.
-type Data struct {
+// data is the input of a template.
+type data struct {
 	Autoscaler, Fleet, Target string
 	// Instances contains the ready instances, sorted by host, port and ID.
 	Instances []Instance

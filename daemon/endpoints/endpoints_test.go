@@ -299,7 +299,7 @@ func TestTemplates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text, err := parsed.Execute(&Data{Instances: ready}); text != "server web-8001 ::1:2;" || err != nil {
+	if text, err := parsed.Execute(&data{Instances: ready}); text != "server web-8001 ::1:2;" || err != nil {
 		t.Errorf("%q, %v", text, err)
 	}
 	if _, err := Ready(&reading, "rpc"); err == nil || err.Error() != `endpoint of instance "web-8001": it has no port "rpc", only: admin, http` {

@@ -38,7 +38,7 @@ const (
 type publisher struct {
 	Target
 	log      *zap.Logger
-	read     Read
+	read     read
 	template *template.Template
 	// withdrawals receives a channel for each call of Withdraw, which is closed when the endpoints
 	// are published.
@@ -113,7 +113,7 @@ func (p *publisher) update(ctx context.Context, fresh bool) bool {
 	ready, err := Ready(&reading, p.Config.Port)
 	var content string
 	if err == nil {
-		content, err = p.template.Execute(&Data{Autoscaler: p.Autoscaler, Fleet: p.Ref.Fleet, Target: p.Ref.Name, Instances: ready})
+		content, err = p.template.Execute(&data{Autoscaler: p.Autoscaler, Fleet: p.Ref.Fleet, Target: p.Ref.Name, Instances: ready})
 	}
 	if err == nil {
 		same := p.attempted && content == p.content

@@ -21,21 +21,21 @@ type Target struct {
 	Config *Config
 }
 
-// Read returns a reading of a target. Later calls never return an older reading. If fresh is set,
+// read returns a reading of a target. Later calls never return an older reading. If fresh is set,
 // the reading begins after the call. An error means that the target could not be read.
-type Read func(ctx context.Context, target *Target, fresh bool) (targets.Reading, error)
+type read func(ctx context.Context, target *Target, fresh bool) (targets.Reading, error)
 
 // Set publishes the endpoints of targets, each in its own goroutine. Withdraw and Problem are safe
 // for concurrent use.
 type Set struct {
 	log        *zap.Logger
-	read       Read
+	read       read
 	publishers atomic.Pointer[map[targets.Ref]*publisher]
 	working    guard.Tasks
 }
 
 // NewSet returns a Set without targets.
-func NewSet(log *zap.Logger, read Read) *Set {
+func NewSet(log *zap.Logger, read read) *Set {
 	s := &Set{log: log, read: read}
 	s.publishers.Store(&map[targets.Ref]*publisher{})
 	return s

@@ -124,7 +124,7 @@ func SinceText(e *api.Evaluation) string {
 
 // asOf formats a time with its age. It omits the date of the last 12 hours.
 func asOf(at, now time.Time) string {
-	age, text := now.Sub(at), Stamp(at.In(now.Location()))
+	age, text := now.Sub(at), stamp(at.In(now.Location()))
 	if age < 12*time.Hour {
 		text = at.In(now.Location()).Format(time.TimeOnly)
 	}

@@ -280,7 +280,7 @@ func unwrittenText(d policy.Decision, became api.Evaluation) string {
 	if d.Hold != nil {
 		return "not written: " + holdText(d.Hold)
 	}
-	if outcome := Outcome(d, became); d.Write && outcome != "written" {
+	if outcome := outcome(d, became); d.Write && outcome != "written" {
 		return outcome
 	}
 	return ""
@@ -306,8 +306,8 @@ func holdText(hold *policy.Hold) string {
 	return fmt.Sprintf("held (%s: %s)", hold.Reason, clause(hold.Message))
 }
 
-// Outcome describes the result of the write for a decision.
-func Outcome(d policy.Decision, became api.Evaluation) string {
+// outcome describes the result of the write for a decision.
+func outcome(d policy.Decision, became api.Evaluation) string {
 	failed := "" // the error of the write without the error of the decision
 	if became.Error != d.Error {
 		failed = clause(strings.TrimSuffix(became.Error, "; "+d.Error))

@@ -74,7 +74,7 @@ func Undecided(evaluation api.Evaluation) string {
 }
 
 func (p *steps) decided(view api.Explanation, d policy.Decision) {
-	p.field("Decided", "%s, evaluated every %s", Stamp(d.Time), time.Duration(view.SyncPeriodSeconds*float64(time.Second)))
+	p.field("Decided", "%s, evaluated every %s", stamp(d.Time), time.Duration(view.SyncPeriodSeconds*float64(time.Second)))
 	p.unchanged(view, d)
 	p.evaluation(view, d.Time.Location(), view.Evaluation.Error == d.Error || d.Write)
 	p.read(d)
@@ -105,11 +105,11 @@ func (p *steps) unchanged(view api.Explanation, d policy.Decision) {
 	switch {
 	case view.AgreedUntil.IsZero():
 	case view.NextRecorded.IsZero():
-		p.field("Repeated", "by all later passes, up to the last one at %s", Stamp(until))
+		p.field("Repeated", "by all later passes, up to the last one at %s", stamp(until))
 	case until.Before(next):
-		p.field("Repeated", "by all passes before %s, after which the cause alternated until the next recorded decision at %s", Stamp(until), Stamp(next))
+		p.field("Repeated", "by all passes before %s, after which the cause alternated until the next recorded decision at %s", stamp(until), stamp(next))
 	default:
-		p.field("Repeated", "by all passes until the next recorded decision at %s", Stamp(until))
+		p.field("Repeated", "by all passes until the next recorded decision at %s", stamp(until))
 	}
 }
 
@@ -118,13 +118,13 @@ func (p *steps) unchanged(view api.Explanation, d policy.Decision) {
 func (p *steps) evaluation(view api.Explanation, zone *time.Location, shown bool) {
 	evaluation := view.Evaluation
 	if evaluation.Unevaluated && evaluation.QuarantinedUntil.IsZero() && !evaluation.Last.IsZero() {
-		p.field("Warning", "the following is as of %s, %s", Stamp(evaluation.Last.In(zone)), SinceText(&evaluation))
+		p.field("Warning", "the following is as of %s, %s", stamp(evaluation.Last.In(zone)), SinceText(&evaluation))
 	}
 	if !evaluation.QuarantinedUntil.IsZero() {
-		p.field("Warning", "quarantined until %s", Stamp(evaluation.QuarantinedUntil.In(zone)))
+		p.field("Warning", "quarantined until %s", stamp(evaluation.QuarantinedUntil.In(zone)))
 	}
 	if !evaluation.Since.IsZero() {
-		p.field("Cause", "unchanged since %s%s", Stamp(evaluation.Since.In(zone)), alternating(evaluation.Unreported, zone))
+		p.field("Cause", "unchanged since %s%s", stamp(evaluation.Since.In(zone)), alternating(evaluation.Unreported, zone))
 	}
 	if evaluation.Error != "" && (!shown || evaluation.Unevaluated && view.Decision != nil) {
 		p.field("Error", "%s", OneLine(evaluation.Error))
@@ -135,7 +135,7 @@ func alternating(unreported *api.Unreported, zone *time.Location) string {
 	if unreported == nil {
 		return ""
 	}
-	return fmt.Sprintf("; alternating with other causes since %s, %d changes", Stamp(unreported.From.In(zone)), unreported.Changes)
+	return fmt.Sprintf("; alternating with other causes since %s, %d changes", stamp(unreported.From.In(zone)), unreported.Changes)
 }
 
 func (p *steps) read(d policy.Decision) {
@@ -149,7 +149,7 @@ func (p *steps) read(d policy.Decision) {
 		p.line(1, "an external writer changed the count from %d to %d", d.Foreign.From, d.CurrentReplicas)
 	}
 	if d.Restore != nil {
-		p.line(1, "%s to restore after the external change of %s", Replicas(d.Restore.Replicas), Stamp(d.Restore.Since.In(d.Time.Location())))
+		p.line(1, "%s to restore after the external change of %s", Replicas(d.Restore.Replicas), stamp(d.Restore.Since.In(d.Time.Location())))
 	}
 	if d.Mode != policy.ModeOn {
 		p.line(1, "mode: %s", d.Mode)
@@ -218,9 +218,9 @@ func (p *steps) stabilization(d policy.Decision) {
 	}
 	p.step("Stabilize over the windows, up %s, down %s (R55, R62)", s.UpWindow, s.DownWindow)
 	if s.Binding != nil {
-		p.line(1, "held at %d by the recommendation of %d made at %s", s.Replicas, s.Binding.Replicas, Stamp(s.Binding.Time.In(d.Time.Location())))
+		p.line(1, "held at %d by the recommendation of %d made at %s", s.Replicas, s.Binding.Replicas, stamp(s.Binding.Time.In(d.Time.Location())))
 		if !s.BindingLeaves.IsZero() {
-			p.line(1, "which leaves the window at %s, %s after this decision", Stamp(s.BindingLeaves.In(d.Time.Location())), s.BindingLeaves.Sub(d.Time).Round(time.Second))
+			p.line(1, "which leaves the window at %s, %s after this decision", stamp(s.BindingLeaves.In(d.Time.Location())), s.BindingLeaves.Sub(d.Time).Round(time.Second))
 		}
 	} else {
 		p.line(1, "not limited by earlier recommendations: %d", s.Replicas)
@@ -265,7 +265,7 @@ func (p *steps) afterLimit(d policy.Decision) {
 		p.step("Check whether the platform blocks changes (a hold)")
 		p.line(1, "held: %s: %s", hold.Reason, hold.Message)
 		if !hold.Until.IsZero() {
-			p.line(1, "until %s", Stamp(hold.Until.In(d.Time.Location())))
+			p.line(1, "until %s", stamp(hold.Until.In(d.Time.Location())))
 		}
 	}
 }
@@ -278,7 +278,7 @@ func (p *steps) result(view api.Explanation, d policy.Decision) {
 	switch {
 	case d.Write:
 		p.line(1, "%d → %d", d.CurrentReplicas, d.DesiredReplicas)
-		p.line(1, "%s", Outcome(d, view.Evaluation))
+		p.line(1, "%s", outcome(d, view.Evaluation))
 	case d.DesiredReplicas != d.CurrentReplicas:
 		p.line(1, "%d → %d is desired, but not written", d.CurrentReplicas, d.DesiredReplicas)
 	default:

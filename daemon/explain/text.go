@@ -13,8 +13,8 @@ import (
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// Stamp formats a time with its offset from UTC, because time zone names are ambiguous.
-func Stamp(t time.Time) string { return t.Format("2006-01-02 15:04:05 -0700") }
+// stamp formats a time with its offset from UTC, because time zone names are ambiguous.
+func stamp(t time.Time) string { return t.Format("2006-01-02 15:04:05 -0700") }
 
 // Replicas formats a count, for example "1 replica".
 func Replicas(count int32) string { return Plural(int(count), "replica") }
@@ -65,12 +65,12 @@ func LabelsText(view *api.Discovered) string {
 func DrainText(operation drain.Operation, zone *time.Location) string {
 	text := InstanceText(operation.Instance.ID, operation.Instance.Name) + ": "
 	if operation.State == drain.Ended {
-		text += fmt.Sprintf("%s at %s", operation.Outcome, Stamp(operation.Ended.In(zone)))
+		text += fmt.Sprintf("%s at %s", operation.Outcome, stamp(operation.Ended.In(zone)))
 	} else {
-		text += fmt.Sprintf("%s since %s", operation.State, Stamp(operation.Changed.In(zone)))
+		text += fmt.Sprintf("%s since %s", operation.State, stamp(operation.Changed.In(zone)))
 	}
 	if operation.State == drain.Waiting || operation.State == drain.Draining {
-		text += ", deadline " + Stamp(operation.Deadline.In(zone))
+		text += ", deadline " + stamp(operation.Deadline.In(zone))
 	}
 	if operation.Why != "" {
 		text += "; canceled: " + OneLine(operation.Why)

@@ -96,7 +96,7 @@ func inOrder(rows []row) []row {
 
 // thinned returns the last row in each interval of length Thin.
 func thinned(rows []row) []row {
-	const step = int64(Thin / 1e9)
+	const step = int64(thin / 1e9)
 	var thin []row
 	for i := range rows {
 		if i == len(rows)-1 || rows[i].time/step != rows[i+1].time/step {

@@ -4,7 +4,7 @@
 // Points are written to a bbolt file, graph.db, once a minute. If hpad is killed, at most the
 // points of the last minute are lost. Decisions do not depend on the file, and an empty file
 // replaces a damaged one. Points are at least [Step] apart. The file contains all points of the
-// last 6 hours, and one point per [Thin] for the last 7 days. Each bucket covers one hour or 6
+// last 6 hours, and one point per [thin] for the last 7 days. Each bucket covers one hour or 6
 // hours, so that old points are deleted with their bucket:
 //
 //	hours/HOUR       NUMBER NAME -> the points of one minute; NUMBER counts the flushes
@@ -26,8 +26,8 @@ import (
 // points older than Full. Points are stored for retention.
 const (
 	Step      = api.GraphStep
-	Thin      = api.GraphThin
-	Full      = api.GraphFull
+	thin      = api.GraphThin
+	full      = api.GraphFull
 	retention = api.GraphRetention
 )
 

@@ -141,7 +141,7 @@ func (s *Store) drop(now time.Time) error {
 			bucket []byte
 			length time.Duration
 			kept   time.Duration
-		}{{hoursBucket, hour, Full}, {quartersBucket, quarter, retention}} {
+		}{{hoursBucket, hour, full}, {quartersBucket, quarter, retention}} {
 			in := tx.Bucket(old.bucket)
 			for _, span := range spans(in) {
 				if endOf(span, old.length).After(now.Add(-old.kept)) {

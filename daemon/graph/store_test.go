@@ -76,9 +76,9 @@ func TestEightDays(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			full := end.Add(-Full)
+			full := end.Add(-full)
 			for i := 1; i < len(got.Time); i++ {
-				gap, want := time.Duration(got.Time[i]-got.Time[i-1])*time.Second, max(period, Thin)
+				gap, want := time.Duration(got.Time[i]-got.Time[i-1])*time.Second, max(period, thin)
 				if got.Time[i-1] > full.Unix() {
 					want = period
 				}
@@ -87,7 +87,7 @@ func TestEightDays(t *testing.T) {
 				}
 			}
 			first, last := time.Unix(got.Time[0], 0), time.Unix(got.Time[len(got.Time)-1], 0)
-			if age := end.Sub(first); age < retention-Thin || age > retention+quarter+hour {
+			if age := end.Sub(first); age < retention-thin || age > retention+quarter+hour {
 				t.Errorf("age of the oldest point = %v, want %v", age, retention)
 			}
 			if age := end.Sub(last); age > period {

@@ -36,7 +36,7 @@ func TestBothAreDamaged(t *testing.T) {
 	}
 	for range 2 {
 		s := open(t, dir)
-		wantLosses(t, s, MemoryPart, HistoryPart)
+		wantLosses(t, s, MemoryPart, historyPart)
 		closeStore(t, s)
 	}
 }

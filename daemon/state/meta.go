@@ -143,12 +143,12 @@ type Part string
 // was running; hpad recreated it and lost no data.
 const (
 	MemoryPart    Part = "memory"
-	HistoryPart   Part = "history"
+	historyPart   Part = "history"
 	DirectoryPart Part = "directory"
 )
 
 // Parts lists all parts.
-var Parts = []Part{MemoryPart, HistoryPart, DirectoryPart}
+var Parts = []Part{MemoryPart, historyPart, DirectoryPart}
 
 // Loss describes a part of the state that was lost or recreated.
 type Loss struct {

@@ -124,7 +124,7 @@ func (s *store) openState() (err error) {
 func (s *store) openHistory() error {
 	path := filepath.Join(s.dir, historyName)
 	if !exists(path) && s.isUsed() {
-		if err := s.lose(HistoryPart, fmt.Sprintf("%q is missing; hpad started an empty history", path)); err != nil {
+		if err := s.lose(historyPart, fmt.Sprintf("%q is missing; hpad started an empty history", path)); err != nil {
 			return err
 		}
 	}
@@ -135,7 +135,7 @@ func (s *store) openHistory() error {
 		err = damage
 	}
 	if errors.As(err, &damage) && damage.Aside != "" {
-		if err := s.lose(HistoryPart, fmt.Sprintf("%q was damaged: %v: it was renamed to %q; hpad started an empty history", path, damage.Err, damage.Aside)); err != nil {
+		if err := s.lose(historyPart, fmt.Sprintf("%q was damaged: %v: it was renamed to %q; hpad started an empty history", path, damage.Err, damage.Aside)); err != nil {
 			return err
 		}
 		d, err = openDatabase(path, nil)

@@ -121,7 +121,7 @@ func TestDamagedFileIsSetAside(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				part := HistoryPart
+				part := historyPart
 				if name == "state.db" { // the next start creates an empty file
 					wantSetAside(t, dir, path, damaged)
 					part = MemoryPart

@@ -13,10 +13,10 @@ import (
 
 // The errors of Identify.
 var (
-	// ErrNoAuthentication means that the web config does not authenticate clients.
-	ErrNoAuthentication = errors.New("the web config does not authenticate clients: it has neither basic_auth_users nor verified client certificates")
-	// ErrAnonymous means that the client is not authenticated, although the web config supports it.
-	ErrAnonymous = errors.New("the client is not authenticated: it has no certificate")
+	// errNoAuthentication means that the web config does not authenticate clients.
+	errNoAuthentication = errors.New("the web config does not authenticate clients: it has neither basic_auth_users nor verified client certificates")
+	// errAnonymous means that the client is not authenticated, although the web config supports it.
+	errAnonymous = errors.New("the client is not authenticated: it has no certificate")
 )
 
 // usersKey is the context key that marks requests received while the web config had users.
@@ -55,9 +55,9 @@ func Identify(path string, r *http.Request) (string, error) {
 	case hasClientCA(c.TLSConfig) && r.TLS != nil && len(r.TLS.VerifiedChains) > 0:
 		return certificateName(r.TLS.VerifiedChains[0][0]), nil
 	case len(c.Users) == 0 && !verifies(c.TLSConfig.ClientAuth):
-		return "", ErrNoAuthentication
+		return "", errNoAuthentication
 	}
-	return "", ErrAnonymous
+	return "", errAnonymous
 }
 
 func certificateName(c *x509.Certificate) string {

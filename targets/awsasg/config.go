@@ -26,10 +26,10 @@ const burstSeconds = 4
 
 // The effects of a group's own scaling policies: the values of Config.NativeAutoscaler.
 const (
-	// NativeHold holds a group that has scaling policies.
-	NativeHold = "hold"
-	// NativeIgnore ignores scaling policies.
-	NativeIgnore = "ignore"
+	// nativeHold holds a group that has scaling policies.
+	nativeHold = "hold"
+	// nativeIgnore ignores scaling policies.
+	nativeIgnore = "ignore"
 )
 
 // Config is one [fleets.NAME] table of kind "awsasg". The defaults are the same as those of the

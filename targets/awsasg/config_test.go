@@ -16,7 +16,7 @@ func TestValidate(t *testing.T) {
 		{"everything", func(c *Config) {
 			c.Region, c.RoleARN, c.ExternalID = "eu-central-1", "arn:aws:iam::123456789012:role/hpad", "shop"
 			c.Endpoints = Endpoints{AutoScaling: "https://autoscaling.internal:8443/aws", EC2: "http://127.0.0.1:1", STS: "https://sts.internal"}
-			c.NativeAutoscaler, c.ReadsPerSecond = NativeIgnore, 0.5
+			c.NativeAutoscaler, c.ReadsPerSecond = nativeIgnore, 0.5
 		}, ""},
 		{"region", func(c *Config) { c.Region = "eu central" }, "region"},
 		{"role", func(c *Config) { c.RoleARN = "hpad" }, "role_arn"},

@@ -153,7 +153,7 @@ func (f *Fleet) Delete(ctx context.Context, s *session, name string, _ *cloud.Gr
 // writable returns the reason why the group must not be written. It checks only reasons that take
 // additional calls.
 func (f *Fleet) writable(ctx context.Context, s *session, name string) error {
-	if err := f.policiesUnknown(); err != nil && f.config.NativeAutoscaler == NativeHold {
+	if err := f.policiesUnknown(); err != nil && f.config.NativeAutoscaler == nativeHold {
 		return fmt.Errorf("read its scaling policies: %w", err)
 	}
 	if !f.config.HoldDuringRefresh {
@@ -190,7 +190,7 @@ func (f *Fleet) Tests(ctx context.Context, s *session, _ map[string]*cloud.Group
 		}},
 		{Permission: "autoscaling:DescribeScalingActivities", Without: "the reasons for failed launches are unknown", All: probe(s.groups.DescribeScalingActivities, &autoscaling.DescribeScalingActivitiesInput{MaxRecords: aws.Int32(1)})},
 	}
-	if f.config.NativeAutoscaler == NativeHold {
+	if f.config.NativeAutoscaler == nativeHold {
 		tries = append(tries, cloud.PermissionTest[string]{Permission: "autoscaling:DescribePolicies", Without: "hpad cannot detect the groups' own scaling policies", All: probe(s.groups.DescribePolicies, &autoscaling.DescribePoliciesInput{MaxRecords: aws.Int32(1)})})
 	}
 	if f.config.HoldDuringRefresh {

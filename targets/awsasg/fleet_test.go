@@ -284,7 +284,7 @@ func TestHolds(t *testing.T) {
 }
 
 func TestIgnores(t *testing.T) {
-	c, f := open(t, 2, func(c *Config) { c.NativeAutoscaler = NativeIgnore })
+	c, f := open(t, 2, func(c *Config) { c.NativeAutoscaler = nativeIgnore })
 	c.Edit("web", func(g *awstest.Group) {
 		g.Policies = []awstest.Policy{{Name: "cpu50", Type: typeTargetTracking}}
 		g.Refreshes = []awstest.Refresh{{ID: "r-1", Status: "InProgress"}}

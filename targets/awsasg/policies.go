@@ -33,7 +33,7 @@ type policies struct{ alarmed, predictive map[string]string }
 // readPolicies reads the region's scaling policies at an interval. If the permission is missing,
 // groups are assumed to have no policies.
 func (f *Fleet) readPolicies(ctx context.Context, s *session) {
-	if f.config.NativeAutoscaler == NativeHold {
+	if f.config.NativeAutoscaler == nativeHold {
 		ctx, cancel := context.WithTimeout(ctx, policiesTimeout)
 		defer cancel()
 		f.policies.Refresh(f.config.CheckInterval, func() (policies, error) { return listPolicies(ctx, s) })
@@ -92,7 +92,7 @@ func (p policies) hold(g *group) *policy.Hold {
 		return nil
 	}
 	return &policy.Hold{Reason: cloud.NativeAutoscaler, Message: fmt.Sprintf(
-		"scaling policy %s also changes the count of group %q: delete or disable it, or set native_autoscaler = %q", name, g.name(), NativeIgnore)}
+		"scaling policy %s also changes the count of group %q: delete or disable it, or set native_autoscaler = %q", name, g.name(), nativeIgnore)}
 }
 
 // policiesUnknown returns an error if policies have never been read successfully; nil if the

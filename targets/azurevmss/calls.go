@@ -111,7 +111,7 @@ func (c *Config) scopes(wanted []key) []scope {
 	for _, k := range wanted {
 		groups[scope(k.group)] = true
 	}
-	if c.ListBy == ListSubscription || c.ListBy == ListAuto && len(groups) > mostGroups {
+	if c.ListBy == listSubscription || c.ListBy == listAuto && len(groups) > mostGroups {
 		return []scope{""}
 	}
 	return slices.Sorted(maps.Keys(groups))
@@ -209,7 +209,7 @@ type networkInterface struct {
 // Facts implements cloud.Platform. It queries the addresses of machines with one list call per
 // scale set. For a Flexible set, it lists the network interfaces in the set's resource group.
 func (f *Fleet) Facts(ctx context.Context, c *client, unknown map[key]platform.Unknown[*scaleSet]) (map[string]*platform.Found, error) {
-	if f.config.Addresses == AddressesNone {
+	if f.config.Addresses == addressesNone {
 		return nil, nil
 	}
 	sets := slices.Collect(maps.Values(unknown))

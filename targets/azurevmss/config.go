@@ -25,22 +25,22 @@ import (
 
 // The public and sovereign clouds: the values of Config.Cloud.
 const (
-	PublicCloud     = "public"
-	GovernmentCloud = "usgovernment"
-	ChinaCloud      = "china"
+	publicCloud     = "public"
+	governmentCloud = "usgovernment"
+	chinaCloud      = "china"
 )
 
 // The ways of listing scale sets: the values of Config.ListBy.
 const (
-	ListAuto           = "auto"            // individual resource groups if there are few, otherwise the subscription
-	ListSubscription   = "subscription"    // the whole subscription, in one paged list
-	ListResourceGroups = "resource-groups" // each resource group with targets
+	listAuto           = "auto"            // individual resource groups if there are few, otherwise the subscription
+	listSubscription   = "subscription"    // the whole subscription, in one paged list
+	listResourceGroups = "resource-groups" // each resource group with targets
 )
 
 // The addresses that are queried: the values of Config.Addresses.
 const (
-	AddressesPrivate = "private" // IP addresses of the network interfaces
-	AddressesNone    = "none"
+	addressesPrivate = "private" // IP addresses of the network interfaces
+	addressesNone    = "none"
 )
 
 // The effects of an update or upgrade on writes: the values of Config.WhileUpdating and
@@ -149,7 +149,7 @@ func checkHTTPS(text string) string {
 }
 
 func (c *Config) services() cloud.Configuration {
-	named := map[string]cloud.Configuration{PublicCloud: cloud.AzurePublic, GovernmentCloud: cloud.AzureGovernment, ChinaCloud: cloud.AzureChina}[c.Cloud]
+	named := map[string]cloud.Configuration{publicCloud: cloud.AzurePublic, governmentCloud: cloud.AzureGovernment, chinaCloud: cloud.AzureChina}[c.Cloud]
 	manager := named.Services[cloud.ResourceManager]
 	if c.Endpoint != "" {
 		manager = cloud.ServiceConfiguration{Endpoint: c.Endpoint, Audience: c.Endpoint}

@@ -220,7 +220,7 @@ func (f *Fleet) Tests(_ context.Context, c *client, groups map[key]*platform.Gro
 			return err
 		}},
 	}
-	if f.config.Addresses == AddressesNone {
+	if f.config.Addresses == addressesNone {
 		return identity, tries
 	}
 	return identity, append(tries, platform.PermissionTest[key]{

@@ -36,8 +36,8 @@ type Hook struct {
 	Timeout time.Duration `toml:"timeout" min:"0s"`
 }
 
-// DefaultHookTimeout is the default of Hook.Timeout.
-const DefaultHookTimeout = 30 * time.Second
+// defaultHookTimeout is the default of Hook.Timeout.
+const defaultHookTimeout = 30 * time.Second
 
 func (h Hook) validate(field string) []settings.FieldError {
 	if h.WorkingDir == "" || path.IsAbs(h.WorkingDir) {
@@ -51,7 +51,7 @@ const hookPollInterval = 100 * time.Millisecond
 // runHook runs a command in a container and waits until it exits. An exit code other than 0 is
 // an error.
 func (f *Fleet) runHook(id string, h Hook) error {
-	limit := cmp.Or(h.Timeout, DefaultHookTimeout)
+	limit := cmp.Or(h.Timeout, defaultHookTimeout)
 	ctx, cancel := context.WithTimeout(f.ctx, limit)
 	defer cancel()
 	var environment []string

@@ -22,15 +22,15 @@ import (
 
 // Defaults and bounds.
 const (
-	DefaultHost = "unix:///var/run/docker.sock"
-	// DefaultMaxConnections applies to unix and tcp hosts.
-	DefaultMaxConnections = 512
-	// DefaultSSHConnections applies to ssh hosts, because each connection needs a local process
+	defaultHost = "unix:///var/run/docker.sock"
+	// defaultMaxConnections applies to unix and tcp hosts.
+	defaultMaxConnections = 512
+	// defaultSSHConnections applies to ssh hosts, because each connection needs a local process
 	// and a remote session.
-	DefaultSSHConnections = 8
+	defaultSSHConnections = 8
 
-	// OldestAPIVersion is the API version of Docker 20.10, the first with one-shot stats.
-	OldestAPIVersion = "1.41"
+	// oldestAPIVersion is the API version of Docker 20.10, the first with one-shot stats.
+	oldestAPIVersion = "1.41"
 )
 
 // Config describes the connection to one engine. Fleet configurations embed it without a tag.
@@ -57,7 +57,7 @@ type Config struct {
 
 // SetDefaults sets missing values from environment variables, or to their defaults.
 func (c *Config) SetDefaults() {
-	c.Host = cmp.Or(c.Host, os.Getenv(client.EnvOverrideHost), DefaultHost)
+	c.Host = cmp.Or(c.Host, os.Getenv(client.EnvOverrideHost), defaultHost)
 	if c.TLS == nil {
 		c.TLS = environmentTLS()
 	}
@@ -113,9 +113,9 @@ func checkVersion(version string) string {
 	case version == "":
 		return ""
 	case !versionForm.MatchString(version):
-		return `must be a version of the Engine API, such as "` + OldestAPIVersion + `"`
-	case versions.LessThan(version, OldestAPIVersion), versions.GreaterThan(version, api.DefaultVersion):
-		return "must be from " + OldestAPIVersion + " to " + api.DefaultVersion
+		return `must be a version of the Engine API, such as "` + oldestAPIVersion + `"`
+	case versions.LessThan(version, oldestAPIVersion), versions.GreaterThan(version, api.DefaultVersion):
+		return "must be from " + oldestAPIVersion + " to " + api.DefaultVersion
 	}
 	return ""
 }
@@ -160,9 +160,9 @@ func (c *Config) connections() int {
 		return c.MaxConnections
 	}
 	if strings.HasPrefix(c.Host, "ssh://") {
-		return DefaultSSHConnections
+		return defaultSSHConnections
 	}
-	return DefaultMaxConnections
+	return defaultMaxConnections
 }
 
 // Engine returns a key that is equal for two fleets on the same engine.

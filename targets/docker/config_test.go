@@ -19,7 +19,7 @@ func clearEnvironment(t *testing.T) {
 }
 
 func TestDefaults(t *testing.T) {
-	plain := Config{Host: DefaultHost, Timeout: 10 * time.Second, ResourceInterval: 15 * time.Second}
+	plain := Config{Host: defaultHost, Timeout: 10 * time.Second, ResourceInterval: 15 * time.Second}
 	certs := &httpclient.TLS{CAFile: "/certs/ca.pem", CertFile: "/certs/cert.pem", KeyFile: "/certs/key.pem"}
 	unverified := *certs
 	unverified.InsecureSkipVerify = true
@@ -112,8 +112,8 @@ func TestConnections(t *testing.T) {
 		config Config
 		want   int
 	}{
-		{Config{Host: DefaultHost}, DefaultMaxConnections},
-		{Config{Host: "ssh://me@host"}, DefaultSSHConnections},
+		{Config{Host: defaultHost}, defaultMaxConnections},
+		{Config{Host: "ssh://me@host"}, defaultSSHConnections},
 		{Config{Host: "ssh://me@host", MaxConnections: 20}, 20},
 	} {
 		if got := test.config.connections(); got != test.want {

@@ -82,8 +82,8 @@ func (e *Engine) negotiate(ctx context.Context, c *client.Client) (string, error
 	switch {
 	case ping.APIVersion == "":
 		return "", e.transient(errors.New("the response contains no API version; check that this is a Docker engine"))
-	case versions.LessThan(ping.APIVersion, OldestAPIVersion):
-		return "", e.transient(fmt.Errorf("the API version is %s, but hpad requires %s (Docker 20.10) or later", ping.APIVersion, OldestAPIVersion))
+	case versions.LessThan(ping.APIVersion, oldestAPIVersion):
+		return "", e.transient(fmt.Errorf("the API version is %s, but hpad requires %s (Docker 20.10) or later", ping.APIVersion, oldestAPIVersion))
 	case e.config.APIVersion != "":
 		return e.config.APIVersion, nil
 	case versions.LessThan(ping.APIVersion, api.DefaultVersion):

@@ -354,7 +354,7 @@ func TestWithoutResponse(t *testing.T) {
 
 func TestPermission(t *testing.T) {
 	clearEnvironment(t)
-	e := connect(t, DefaultHost)
+	e := connect(t, defaultHost)
 	dial := &net.OpError{Op: "dial", Net: "unix", Err: os.NewSyscallError("connect", syscall.EACCES)}
 	if err := e.Error(dial); !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), "hpad's user must be in the group that owns the socket, which is usually docker") {
 		t.Errorf("Error() = %v, want ErrForbidden that names the group", err)

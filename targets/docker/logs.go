@@ -17,17 +17,17 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// OpenLogs is [client.Client.ContainerLogs] or [client.Client.TaskLogs].
-type OpenLogs func(c *client.Client, ctx context.Context, id string, options container.LogsOptions) (io.ReadCloser, error)
+// openLogs is [client.Client.ContainerLogs] or [client.Client.TaskLogs].
+type openLogs func(c *client.Client, ctx context.Context, id string, options container.LogsOptions) (io.ReadCloser, error)
 
-// AwaitStart waits until a container that has ended runs again. It returns false if the container
+// awaitStart waits until a container that has ended runs again. It returns false if the container
 // is not expected to run again.
-type AwaitStart func(ctx context.Context, id string) (bool, error)
+type awaitStart func(ctx context.Context, id string) (bool, error)
 
 // WriteLogs writes the output of a container or task. It uses its own connection, because it can
 // last longer than other calls and the connections of an engine are limited. If query.Follow is set,
 // it continues after each restart for which await waits. await may be nil.
-func WriteLogs(ctx context.Context, config *Config, open OpenLogs, await AwaitStart, id string, query targets.LogQuery, to io.Writer) error {
+func WriteLogs(ctx context.Context, config *Config, open openLogs, await awaitStart, id string, query targets.LogQuery, to io.Writer) error {
 	e, err := Connect(config, nil)
 	if err != nil {
 		return err
@@ -59,7 +59,7 @@ func WriteLogs(ctx context.Context, config *Config, open OpenLogs, await AwaitSt
 
 // writeOnce writes the output until the engine ends the response. Each Write to the writer begins
 // at the start of a message, or continues a long line of a terminal.
-func writeOnce(ctx context.Context, c *client.Client, open OpenLogs, id string, options container.LogsOptions, to io.Writer) error {
+func writeOnce(ctx context.Context, c *client.Client, open openLogs, id string, options container.LogsOptions, to io.Writer) error {
 	output, err := open(c, ctx, id, options)
 	if err != nil {
 		return err

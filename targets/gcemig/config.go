@@ -24,8 +24,8 @@ import (
 	"github.com/hpad/hpad/targets/cloud"
 )
 
-// DefaultUniverseDomain is the domain of Google's public cloud.
-const DefaultUniverseDomain = "googleapis.com"
+// defaultUniverseDomain is the domain of Google's public cloud.
+const defaultUniverseDomain = "googleapis.com"
 
 // burstSeconds is the burst of calls, expressed in seconds of the permitted rate.
 const burstSeconds = 10
@@ -67,7 +67,7 @@ type Config struct {
 // SetDefaults sets missing values from the environment or to their defaults.
 func (c *Config) SetDefaults() {
 	c.Project = cmp.Or(c.Project, os.Getenv("GOOGLE_CLOUD_PROJECT"), os.Getenv("CLOUDSDK_CORE_PROJECT"))
-	c.UniverseDomain = cmp.Or(c.UniverseDomain, os.Getenv("GOOGLE_CLOUD_UNIVERSE_DOMAIN"), DefaultUniverseDomain)
+	c.UniverseDomain = cmp.Or(c.UniverseDomain, os.Getenv("GOOGLE_CLOUD_UNIVERSE_DOMAIN"), defaultUniverseDomain)
 	c.Endpoint = cmp.Or(c.Endpoint, os.Getenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE"), "https://compute."+c.UniverseDomain+"/compute/v1/")
 	settings.SetDefaults(c)
 }

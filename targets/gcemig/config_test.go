@@ -59,7 +59,7 @@ func TestConfigMistakes(t *testing.T) {
 		"no connections":     {func(c *Config) { c.MaxConnections = 2000 }, `max_connections = 2000: must be from 1 to 1000`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			config := &Config{Project: "shop-prod", UniverseDomain: DefaultUniverseDomain, Endpoint: "https://compute.googleapis.com/compute/v1/"}
+			config := &Config{Project: "shop-prod", UniverseDomain: defaultUniverseDomain, Endpoint: "https://compute.googleapis.com/compute/v1/"}
 			config.SetDefaults()
 			c.change(config)
 			errs := config.Validate()

@@ -54,7 +54,7 @@ func frontConfig(t *testing.T, s *gcetest.Server, domain string) *Config {
 // TestImpersonation checks that hpad impersonates a service account in Google's public cloud and in
 // a sovereign cloud.
 func TestImpersonation(t *testing.T) {
-	for _, domain := range []string{DefaultUniverseDomain, "apis.sovereign.example"} {
+	for _, domain := range []string{defaultUniverseDomain, "apis.sovereign.example"} {
 		t.Run(domain, func(t *testing.T) {
 			s := gcetest.Start(t)
 			s.Add(gcetest.Group{Zone: "us-east1-b", Name: "web", Size: 2})
@@ -92,7 +92,7 @@ func TestImpersonation(t *testing.T) {
 func TestImpersonationForbidden(t *testing.T) {
 	s := gcetest.Start(t)
 	s.Add(gcetest.Group{Zone: "us-east1-b", Name: "web", Size: 2})
-	c := frontConfig(t, s, DefaultUniverseDomain)
+	c := frontConfig(t, s, defaultUniverseDomain)
 	c.Impersonate = "admin@shop-prod.iam.gserviceaccount.com"
 	_, err := openFleet(t, c, nil).Snapshot(t.Context(), []targets.Ref{ref(web)})
 	if !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), c.Impersonate) || !strings.Contains(err.Error(), "iam.serviceAccounts.getAccessToken") {

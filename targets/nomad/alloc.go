@@ -392,7 +392,7 @@ func (f *Fleet) build(read *allocSet, job *jobState, g *group, checks map[string
 	s := *read
 	s.built, s.allocs = true, nil
 	s.failing = failing(read.allocs, s.key.group, now)
-	s.tracked = !g.checked || f.config.Readiness != ReadinessChecks
+	s.tracked = !g.checked || f.config.Readiness != readinessChecks
 	var living []*alloc
 	for _, alloc := range read.allocs {
 		if !alloc.stopping() && !alloc.canary() && !alloc.failed() {

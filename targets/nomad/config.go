@@ -18,26 +18,26 @@ import (
 
 // The defaults of settings that are neither in the configuration nor in the environment.
 const (
-	DefaultAddress   = "http://127.0.0.1:4646"
-	DefaultNamespace = "default"
+	defaultAddress   = "http://127.0.0.1:4646"
+	defaultNamespace = "default"
 )
 
 // The definitions of used memory: the values of Config.Memory.
 const (
-	// MemoryUsageCache subtracts Cache from Usage; the result is at least RSS.
-	MemoryUsageCache = "usage-cache"
-	// MemoryUsage uses Usage, which includes the page cache.
-	MemoryUsage = "usage"
-	// MemoryRSS uses RSS.
-	MemoryRSS = "rss"
+	// memoryUsageCache subtracts Cache from Usage; the result is at least RSS.
+	memoryUsageCache = "usage-cache"
+	// memoryUsage uses Usage, which includes the page cache.
+	memoryUsage = "usage"
+	// memoryRSS uses RSS.
+	memoryRSS = "rss"
 )
 
 // The definitions of a ready allocation: the values of Config.Readiness.
 const (
-	// ReadinessHealth uses the allocation's health in its deployment.
-	ReadinessHealth = "health"
-	// ReadinessChecks requires that health and the success of all Nomad service checks.
-	ReadinessChecks = "checks"
+	// readinessHealth uses the allocation's health in its deployment.
+	readinessHealth = "health"
+	// readinessChecks requires that health and the success of all Nomad service checks.
+	readinessChecks = "checks"
 )
 
 // Config is one [fleets.NAME] table of kind "nomad". The defaults come from the environment
@@ -81,9 +81,9 @@ type Config struct {
 
 // SetDefaults sets missing values from the environment or to their defaults.
 func (c *Config) SetDefaults() {
-	c.Address = cmp.Or(c.Address, os.Getenv("NOMAD_ADDR"), DefaultAddress)
+	c.Address = cmp.Or(c.Address, os.Getenv("NOMAD_ADDR"), defaultAddress)
 	c.Region = cmp.Or(c.Region, os.Getenv("NOMAD_REGION"))
-	c.Namespace = cmp.Or(c.Namespace, os.Getenv("NOMAD_NAMESPACE"), DefaultNamespace)
+	c.Namespace = cmp.Or(c.Namespace, os.Getenv("NOMAD_NAMESPACE"), defaultNamespace)
 	settings.SetDefaults(c)
 	if len(c.DiscoverNamespaces) == 0 {
 		c.DiscoverNamespaces = []string{c.Namespace}
@@ -213,11 +213,11 @@ func (t *Target) Validate() []settings.FieldError {
 // "namespace/job/group" in another namespace, "region/namespace/job/group" with a region. Inside
 // a part, a slash is "%2F" and a percent sign "%25".
 func (t *Target) Name() string {
-	namespace := cmp.Or(t.Namespace, DefaultNamespace)
+	namespace := cmp.Or(t.Namespace, defaultNamespace)
 	switch {
 	case t.Region != "":
 		return joinParts(t.Region, namespace, t.Job, t.Group)
-	case namespace != DefaultNamespace:
+	case namespace != defaultNamespace:
 		return joinParts(namespace, t.Job, t.Group)
 	}
 	return joinParts(t.Job, t.Group)
@@ -235,7 +235,7 @@ func parseName(name string) (Target, error) {
 	}
 	switch len(parts) {
 	case 2:
-		return Target{Job: parts[0], Group: parts[1], Namespace: DefaultNamespace}, nil
+		return Target{Job: parts[0], Group: parts[1], Namespace: defaultNamespace}, nil
 	case 3:
 		return Target{Namespace: parts[0], Job: parts[1], Group: parts[2]}, nil
 	case 4:

@@ -101,7 +101,7 @@ func TestDiscoverRegion(t *testing.T) {
 	i := newFakeServer(t)
 	web := i.add("web", 1)
 	web.meta, web.extra = meta("hpad.enable", "true"), map[string]any{"Region": "global"}
-	named := Target{Job: "web", Group: "app", Namespace: DefaultNamespace, Region: "global"}
+	named := Target{Job: "web", Group: "app", Namespace: defaultNamespace, Region: "global"}
 	want := map[string]targets.Discovered{
 		"web/app": {Name: "web/app", Aliases: []string{named.Name()}, Labels: meta("hpad.enable", "true")},
 	}

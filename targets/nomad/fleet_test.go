@@ -659,7 +659,7 @@ func TestEnvironment(t *testing.T) {
 	c.SetDefaults()
 	want := &Config{
 		Address: "https://nomad.example:4646", Region: "us", Namespace: "team", Timeout: 10 * time.Second, MaxConnections: 50,
-		ResourceInterval: 15 * time.Second, Memory: MemoryUsageCache, Readiness: ReadinessHealth,
+		ResourceInterval: 15 * time.Second, Memory: memoryUsageCache, Readiness: readinessHealth,
 		DiscoverNamespaces: []string{"team"},
 	}
 	want.LabelLimits.SetDefaults()

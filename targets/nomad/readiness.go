@@ -87,7 +87,7 @@ func nextRecord(a *alloc, g *group, before record, checks policy.Readiness, now 
 // one call per allocation of a group with checks. An allocation without checks has no entry in
 // the result.
 func (s *snapshot) checks(ctx context.Context) map[string]checkResult {
-	if s.fleet.config.Readiness != ReadinessChecks {
+	if s.fleet.config.Readiness != readinessChecks {
 		return nil
 	}
 	type check struct {

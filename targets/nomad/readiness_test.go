@@ -140,7 +140,7 @@ func TestChecks(t *testing.T) {
 		return calls
 	}
 	c := testConfig(t, i.server.URL)
-	c.Readiness = ReadinessChecks
+	c.Readiness = readinessChecks
 	got := map[string]policy.Readiness{}
 	f := openFleet(t, c, nil)
 	for _, instance := range readOne(t, f, "web/app").Instances {

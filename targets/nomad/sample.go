@@ -180,9 +180,9 @@ func usedBytes(stats *api.MemoryStats, memory string) (uint64, bool) {
 	measured := func(what string) bool { return slices.Contains(stats.Measured, what) }
 	usage := measured("Usage") && stats.Usage > 0
 	switch {
-	case memory == MemoryRSS || !usage:
+	case memory == memoryRSS || !usage:
 		return stats.RSS, measured("RSS")
-	case memory == MemoryUsage:
+	case memory == memoryUsage:
 		return stats.Usage, true
 	}
 	// Usage without the page cache, but at least the resident memory.

@@ -49,7 +49,7 @@ func TestSampleOf(t *testing.T) {
 				alloc.Tasks = append(alloc.Tasks, policy.Task{Name: name})
 			}
 			at := now.Add(-c.age)
-			sample, ok := sampleOf(alloc, &api.AllocResourceUsage{Timestamp: at.UnixNano(), Tasks: c.tasks}, MemoryRSS, now, validity)
+			sample, ok := sampleOf(alloc, &api.AllocResourceUsage{Timestamp: at.UnixNano(), Tasks: c.tasks}, memoryRSS, now, validity)
 			if ok != (c.want != nil) {
 				t.Fatalf("sampleOf() = %+v, %v", sample, ok)
 			}
@@ -61,7 +61,7 @@ func TestSampleOf(t *testing.T) {
 			}
 		})
 	}
-	ahead, ok := sampleOf(sampledAlloc{Instance: &policy.Instance{ID: "a"}, mhz: 1000}, &api.AllocResourceUsage{Timestamp: now.Add(time.Hour).UnixNano(), Tasks: map[string]*api.TaskResourceUsage{"main": measured(0)}}, MemoryRSS, now, validity)
+	ahead, ok := sampleOf(sampledAlloc{Instance: &policy.Instance{ID: "a"}, mhz: 1000}, &api.AllocResourceUsage{Timestamp: now.Add(time.Hour).UnixNano(), Tasks: map[string]*api.TaskResourceUsage{"main": measured(0)}}, memoryRSS, now, validity)
 	if !ok || !ahead.At.Equal(now) {
 		t.Errorf("time of a sample from a clock that is ahead = %v, want now", ahead.At)
 	}
@@ -69,7 +69,7 @@ func TestSampleOf(t *testing.T) {
 	// change the sample's age.
 	for _, by := range []time.Duration{-30 * time.Second, 30 * time.Second} {
 		now := time.Now()
-		sample, ok := sampleOf(sampledAlloc{Instance: &policy.Instance{ID: "a"}, mhz: 1000}, &api.AllocResourceUsage{Timestamp: now.Add(by).UnixNano(), Tasks: map[string]*api.TaskResourceUsage{"main": measured(0)}}, MemoryRSS, now, validity)
+		sample, ok := sampleOf(sampledAlloc{Instance: &policy.Instance{ID: "a"}, mhz: 1000}, &api.AllocResourceUsage{Timestamp: now.Add(by).UnixNano(), Tasks: map[string]*api.TaskResourceUsage{"main": measured(0)}}, memoryRSS, now, validity)
 		if !ok || !strings.Contains(sample.At.String(), " m=") {
 			t.Errorf("time of a sample made %v from now = %v, want a monotonic reading", by, sample.At)
 		}
@@ -86,16 +86,16 @@ func TestUsedBytes(t *testing.T) {
 		want   uint64
 		ok     bool
 	}{
-		{"without cache", api.MemoryStats{Usage: 100, Cache: 30, RSS: 50, Measured: all}, MemoryUsageCache, 70, true},
-		{"RSS above usage without cache", api.MemoryStats{Usage: 100, Cache: 60, RSS: 50, Measured: all}, MemoryUsageCache, 50, true},
-		{"RSS not measured", api.MemoryStats{Usage: 100, Cache: 60, RSS: 50, Measured: []string{"Cache", "Usage"}}, MemoryUsageCache, 40, true},
-		{"RSS above usage", api.MemoryStats{Usage: 100, Cache: 60, RSS: 500, Measured: all}, MemoryUsageCache, 100, true},
-		{"cache above usage", api.MemoryStats{Usage: 100, Cache: 600, Measured: []string{"Usage"}}, MemoryUsageCache, 0, true},
-		{"use", api.MemoryStats{Usage: 100, Cache: 30, RSS: 50, Measured: all}, MemoryUsage, 100, true},
-		{"resident", api.MemoryStats{Usage: 100, Cache: 30, RSS: 50, Measured: all}, MemoryRSS, 50, true},
-		{"usage not measured", api.MemoryStats{Usage: 100, RSS: 50, Measured: []string{"RSS"}}, MemoryUsage, 50, true},
-		{"usage is 0", api.MemoryStats{RSS: 50, Measured: all}, MemoryUsageCache, 50, true},
-		{"no value measured", api.MemoryStats{Usage: 100, RSS: 50}, MemoryUsageCache, 50, false},
+		{"without cache", api.MemoryStats{Usage: 100, Cache: 30, RSS: 50, Measured: all}, memoryUsageCache, 70, true},
+		{"RSS above usage without cache", api.MemoryStats{Usage: 100, Cache: 60, RSS: 50, Measured: all}, memoryUsageCache, 50, true},
+		{"RSS not measured", api.MemoryStats{Usage: 100, Cache: 60, RSS: 50, Measured: []string{"Cache", "Usage"}}, memoryUsageCache, 40, true},
+		{"RSS above usage", api.MemoryStats{Usage: 100, Cache: 60, RSS: 500, Measured: all}, memoryUsageCache, 100, true},
+		{"cache above usage", api.MemoryStats{Usage: 100, Cache: 600, Measured: []string{"Usage"}}, memoryUsageCache, 0, true},
+		{"use", api.MemoryStats{Usage: 100, Cache: 30, RSS: 50, Measured: all}, memoryUsage, 100, true},
+		{"resident", api.MemoryStats{Usage: 100, Cache: 30, RSS: 50, Measured: all}, memoryRSS, 50, true},
+		{"usage not measured", api.MemoryStats{Usage: 100, RSS: 50, Measured: []string{"RSS"}}, memoryUsage, 50, true},
+		{"usage is 0", api.MemoryStats{RSS: 50, Measured: all}, memoryUsageCache, 50, true},
+		{"no value measured", api.MemoryStats{Usage: 100, RSS: 50}, memoryUsageCache, 50, false},
 	} {
 		if got, ok := usedBytes(&c.stats, c.memory); got != c.want || ok != c.ok {
 			t.Errorf("%s: %d, %t, want %d, %t", c.name, got, ok, c.want, c.ok)

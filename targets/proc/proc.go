@@ -45,9 +45,9 @@ const (
 	fieldPages          = 24 - 3
 )
 
-// Parse parses /proc/PID/stat. The program's name in parentheses may itself contain
+// parse parses /proc/PID/stat. The program's name in parentheses may itself contain
 // parentheses, spaces and line feeds.
-func Parse(text []byte) (Stat, error) {
+func parse(text []byte) (Stat, error) {
 	end := bytes.LastIndexByte(text, ')')
 	if end < 0 {
 		return Stat{}, fmt.Errorf("no program name in %q", text)
@@ -87,7 +87,7 @@ func Read(path string, buffer []byte) (Stat, error) {
 		defer func() { _ = syscall.Close(fd) }()
 		var n int
 		if n, err = syscall.Read(fd, buffer); err == nil {
-			s, err := Parse(buffer[:n])
+			s, err := parse(buffer[:n])
 			if err != nil {
 				return Stat{}, fmt.Errorf("read %s: %w", path, err)
 			}

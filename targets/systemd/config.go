@@ -59,15 +59,15 @@ type Template struct {
 	ProgressDeadline time.Duration `toml:"progress_deadline" default:"10m" min:"1s"`
 	// ReadyProbe tests whether an instance is ready. Without a probe, an active instance is
 	// ready.
-	ReadyProbe ReadyProbe `toml:"ready_probe"`
+	ReadyProbe readyProbe `toml:"ready_probe"`
 	// Requests contains the resource requests of each instance: cpu in cores, memory in bytes.
 	// They override the limits in the unit file.
 	Requests map[string]quantity.Quantity `toml:"requests"`
 }
 
-// ReadyProbe tests whether an instance is ready. In its addresses, "%i" stands for the
+// readyProbe tests whether an instance is ready. In its addresses, "%i" stands for the
 // instance's index.
-type ReadyProbe struct {
+type readyProbe struct {
 	// HTTP is the URL to request. A status from 200 to 399 means ready.
 	HTTP string `toml:"http"`
 	// TCP is the host and port to connect to.
@@ -141,10 +141,10 @@ func (t Template) validate() []settings.FieldError {
 	return errs
 }
 
-func (p ReadyProbe) probes() bool { return p.HTTP != "" || p.TCP != "" }
+func (p readyProbe) probes() bool { return p.HTTP != "" || p.TCP != "" }
 
 // validate returns the errors that the struct tags do not cover.
-func (p ReadyProbe) validate() []settings.FieldError {
+func (p readyProbe) validate() []settings.FieldError {
 	var errs settings.FieldErrors
 	if p.HTTP != "" {
 		const form = `must be a URL with "%i" for the instance's index, such as "http://127.0.0.1:%i/ready"`

@@ -52,7 +52,7 @@ func newPlatform(t *testing.T, counts ...int32) *targettest.Platform {
 	for i, count := range counts {
 		name := template(string(rune('a'+i)) + `\x2d.app`) // as systemd-escape writes it
 		m.unitFiles[name.file()] = "static"
-		config.Templates[name.file()] = Template{ReadyProbe: ReadyProbe{
+		config.Templates[name.file()] = Template{ReadyProbe: readyProbe{
 			HTTP: fmt.Sprintf("%s/%s@%%i.service", server.URL, name), Interval: 100 * time.Millisecond, Limits: probe.Limits{FailureThreshold: 1},
 		}}
 		for index := range count {

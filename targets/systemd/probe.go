@@ -24,7 +24,7 @@ const (
 // prober probes the instances of one target for readiness at an interval.
 type prober struct {
 	template template
-	probe    ReadyProbe
+	probe    readyProbe
 	// verdicts stores the results. After a restart of hpad they remain valid until the next
 	// probe.
 	verdicts *replicas.Store[map[string]verdict]
@@ -186,7 +186,7 @@ func (p *prober) add(name string, instance *probed, err error) {
 }
 
 // run probes one instance. An error means that the instance is not ready.
-func (r ReadyProbe) run(ctx context.Context, index int32) error {
+func (r readyProbe) run(ctx context.Context, index int32) error {
 	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()
 	if r.TCP != "" {

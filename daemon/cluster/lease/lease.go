@@ -33,18 +33,18 @@ type Lease struct {
 	mu sync.Mutex
 	// sent is the time when the last successful renewal was sent. The lease lasts ttl from that
 	// time.
-	sent Instant
+	sent instant
 	ttl  time.Duration
 }
 
-// Instant is a time on a clock that also runs while the host is suspended.
-type Instant struct {
+// instant is a time on a clock that also runs while the host is suspended.
+type instant struct {
 	at     time.Time
 	asleep time.Duration
 }
 
 // Now returns the current Instant.
-func Now() Instant { return Instant{at: time.Now(), asleep: asleep()} }
+func Now() instant { return instant{at: time.Now(), asleep: asleep()} }
 
 // asleep returns the time for which the host has been suspended since its boot. Tests replace it.
 var asleep = func() time.Duration {
@@ -60,7 +60,7 @@ var asleep = func() time.Duration {
 const shortestSleep = 100 * time.Millisecond
 
 // New returns a lease that expires ttl after the request for it was sent.
-func New(sent Instant, ttl time.Duration) *Lease {
+func New(sent instant, ttl time.Duration) *Lease {
 	l := &Lease{ended: make(chan struct{}), sent: sent, ttl: ttl}
 	l.renewing, l.quit = context.WithCancel(context.Background())
 	return l
@@ -95,7 +95,7 @@ func (l *Lease) Keep(ttl time.Duration, renew func(ctx context.Context, lost boo
 }
 
 // Renewed records that a renewal succeeded. The lease expires ttl after the renewal was sent.
-func (l *Lease) Renewed(sent Instant, ttl time.Duration) {
+func (l *Lease) Renewed(sent instant, ttl time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sent, l.ttl = sent, ttl

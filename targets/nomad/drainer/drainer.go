@@ -14,8 +14,8 @@ import (
 	"github.com/hpad/hpad/targets/nomad"
 )
 
-// Nodes accesses the nodes of one Nomad region. [nomad.Fleet] implements it.
-type Nodes interface {
+// nodes accesses the nodes of one Nomad region. [nomad.Fleet] implements it.
+type nodes interface {
 	// FindNodes returns the matching node for each query, in the same order.
 	FindNodes(ctx context.Context, queries []nomad.NodeQuery) ([]nomad.NodeMatch, error)
 	// DrainNode makes a node ineligible and drains it within the given time.
@@ -31,11 +31,11 @@ type Nodes interface {
 	NodeAllocations(ctx context.Context) (map[string]int, error)
 }
 
-var _ Nodes = (*nomad.Fleet)(nil)
+var _ nodes = (*nomad.Fleet)(nil)
 
 // Drainer is a drain.Drainer and drain.Counter. It is safe for concurrent use.
 type Drainer struct {
-	nodes  Nodes
+	nodes  nodes
 	config Config
 }
 
@@ -45,7 +45,7 @@ var (
 )
 
 // New returns a drainer for the nodes of a fleet.
-func New(nodes Nodes, c Config) *Drainer { return &Drainer{nodes: nodes, config: c} }
+func New(nodes nodes, c Config) *Drainer { return &Drainer{nodes: nodes, config: c} }
 
 var errNoNode = errors.New("no Nomad node matches the instance's ID, name or address; set node_attribute, or start a Nomad client on the instance")
 
@@ -178,7 +178,7 @@ var Kind = drain.Kind{Name: nomad.Kind.Name, Config: func() drain.Config { retur
 
 // Build builds a drainer.
 func (c *Config) Build(by targets.Fleet) (drain.Drainer, error) {
-	nodes, ok := by.(Nodes)
+	nodes, ok := by.(nodes)
 	if !ok {
 		return nil, fmt.Errorf("fleet %q has no nodes to drain", c.Fleet)
 	}
