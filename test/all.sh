@@ -45,7 +45,7 @@ clean() {
 	test/tools/leftovers.sh "$memory" || true # prints an error if it fails
 	test/tools/leftovers.sh "$disk" || true
 	if [ "$reporter" ]; then
-		exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&-
+		exec 3>&- 4>&- 5>&- 6>&-
 		wait "$reporter" || true
 	fi
 }
@@ -63,7 +63,7 @@ if [ ! "$unit" ]; then
 	set +m
 fi
 
-pipes=(events background docker nomad others packages) # one for each lane, because long lines would mix
+pipes=(events background docker nomad) # one for each lane, because long lines would mix
 (cd "$TMPDIR" && mkfifo "${pipes[@]}")
 again go list -deps -test ./... >/dev/null # downloads missing modules
 go build -o "$TMPDIR/report" ./test/report
@@ -71,7 +71,7 @@ go build -o "$TMPDIR/report" ./test/report
 TMPDIR=$parent "$TMPDIR/report" "${pipes[@]/#/$TMPDIR/}" &
 reporter=$!
 # These do not block without a reader.
-exec 3<>"$TMPDIR/events" 4<>"$TMPDIR/background" 5<>"$TMPDIR/docker" 6<>"$TMPDIR/nomad" 7<>"$TMPDIR/others" 8<>"$TMPDIR/packages"
+exec 3<>"$TMPDIR/events" 4<>"$TMPDIR/background" 5<>"$TMPDIR/docker" 6<>"$TMPDIR/nomad"
 skip() {
 	if [ "${CI:-}" = true ]; then
 		echo "all.sh: $1, not allowed with CI=true" >&2
@@ -93,7 +93,7 @@ fi
 # runs it.
 prefix=()
 run() {
-	"${prefix[@]}" go test -vet=off '-ldflags=-s -w' -timeout 45m -json "$@" >&3 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- &
+	"${prefix[@]}" go test -vet=off '-ldflags=-s -w' -timeout 45m -json "$@" >&3 3>&- 4>&- 5>&- 6>&- &
 	wait $! || status=$?
 }
 
@@ -155,8 +155,8 @@ else
 		run "${few[@]}" -p "$at" "${packages[@]}"
 	}
 	# lane runs a function in the background, with its own pipe. Integration tests do not use the race detector,
-	# because hpad is a separate process in most of them. They mostly wait, so three lanes run side
-	# by side. The servers of clusters write to memory, because they mostly wait for the disk.
+	# because hpad is a separate process in most of them. Two lanes of about the same length run side by
+	# side: more lanes would make the tests compete for two CPUs. The servers of clusters write to memory, because they mostly wait for the disk.
 	lane() {
 		{
 			"$1"
@@ -170,6 +170,7 @@ else
 		TMPDIR=$memory tests 1 etcd
 		engines docker.sh dockerd.sh compose.sh ssh.sh
 		tests 1 docker
+		package_tests
 	}
 	nomad_lane() {
 		few=() # the simulated clouds need the SDKs, and most of them need Nomad
@@ -179,8 +180,9 @@ else
 		few=(-tags noaws,noazure,nogce)
 		tests 1 nomad
 		TMPDIR=$memory tests 1 nomadha
+		other_tests
 	}
-	other_lane() {
+	other_tests() {
 		local separate='aws|azure|gce|docs|clouds|crash|monitoring|docker|etcd|nomad|nomadha|packages|page|scale'
 		engines "${packaged[@]##*/}" compose.sh dockerd.sh
 		tests 2 'e2e|faults|recipes|systemd|proxy' # the longest tests
@@ -194,16 +196,13 @@ else
 			exit "$status"
 		) || status=1
 	}
-	package_lane() {
-		prefix=(test/tools/background.sh 5)
+	package_tests() {
 		engines "${packaged[@]##*/}"
 		tests 1 packages
 		tests 1 page
 	}
 	lane docker_lane 5
 	lane nomad_lane 6
-	lane other_lane 7
-	lane package_lane 8
 	for lane in "${lanes[@]}"; do
 		wait "$lane" || status=1
 	done
@@ -221,7 +220,7 @@ else
 		done <"$TMPDIR/failed"
 	fi
 fi
-exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&-
+exec 3>&- 4>&- 5>&- 6>&-
 wait "$reporter" || status=$?
 reporter=
 exit "$status"
