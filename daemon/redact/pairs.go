@@ -128,13 +128,13 @@ func (s *scanner) isSecret(p *pair) bool {
 	name := strings.TrimLeft(p.name, "-")
 	isFlag := name != p.name
 	switch {
+	case name == "KEY" || p.isParameter && (name == "key" || name == "code") || isFlag && name == "key":
+		return true
 	case slices.Contains(nameKeys, strings.ToLower(name)) && s.isSecretName(p.value):
 		s.named = p.value
 		return false
 	case strings.EqualFold(name, "value") && s.named > 0 && p.begin-s.named < window && !strings.ContainsAny(s.text[s.named:p.begin], "{}"):
 		s.named = 0
-		return true
-	case p.isParameter && (name == "key" || name == "code") || isFlag && name == "key":
 		return true
 	}
 	return Named(name)
@@ -247,7 +247,7 @@ func (s *scanner) afterFlag(at int) span {
 	begin := at + len(found[0])
 	isDatabase := strings.Contains(s.before(at), "mysql") || strings.Contains(s.before(at), "mariadb") // "-phunter2" is a password
 	switch {
-	case len(name) > 2 && strings.HasPrefix(name, "-p") && separator != "=" && (isDatabase || strings.ContainsAny(name, "0123456789")):
+	case len(name) > 2 && strings.HasPrefix(name, "-p") && (isDatabase || separator != "=" && strings.ContainsAny(name, "0123456789")):
 		value := s.word(at, at+len("-p"), false)
 		if port.MatchString(s.text[value.begin:value.end]) {
 			return span{}

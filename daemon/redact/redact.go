@@ -7,7 +7,8 @@
 //  2. Shapes (shapes.go): private keys, tokens of well-known services, webhooks, and the credentials
 //     in a URL.
 //  3. Pairs (pairs.go): the value after a secret name ("DB_PASSWORD=…", "--token …",
-//     {api_key="…"}) or after an authentication scheme ("Bearer …").
+//     {api_key="…"}) or after an authentication scheme ("Bearer …"), and in the rest of the text
+//     what precedes the "@" of addresses (addresses.go).
 //
 // Numbers and the names of metrics and labels are not secrets. A secret that hpad has not read and
 // that has no name, such as in "echo hunter2", is not recognized.
@@ -44,7 +45,7 @@ func hide(text string, oneWord bool) string {
 	if len(text) > maxText {
 		text, end = strings.ToValidUTF8(text[:maxText], ""), "…"
 	}
-	return hidePairs(hideShapes(secret.Hide(text)), oneWord) + end
+	return hideAddresses(hidePairs(hideShapes(secret.Hide(text)), oneWord)) + end
 }
 
 // KeepEnvironment keeps the values of environment variables with secret names, such as

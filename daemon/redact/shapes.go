@@ -22,10 +22,7 @@ func hideShapes(text string) string {
 	if strings.Contains(text, "hook") || strings.Contains(text, "/bot") {
 		text = webhook.ReplaceAllString(text, "$1$2"+Mark)
 	}
-	if strings.Contains(text, "@") {
-		text = address.ReplaceAllStringFunc(text, hideCredentials)
-	}
-	return text
+	return hidePlainURLs(text)
 }
 
 // privateKey matches a private key in PEM, even if its end is missing.
@@ -62,39 +59,4 @@ func mayContainToken(text string) bool {
 		}
 	}
 	return false
-}
-
-// address matches a word, which can be a URL or contain "user:password@host".
-var address = regexp.MustCompile(`[^\s"'` + "`" + `]+`)
-
-var (
-	// digest matches the digest after the "@" in an image name, and the time after a PromQL
-	// subquery.
-	digest = regexp.MustCompile(`@(?:sha\d+:|\d+$|\d+[^\w.]|start\(|end\()`)
-	// userOnly matches an SSH URL that contains only a user name.
-	userOnly = regexp.MustCompile(`ssh://[\w.-]+@`)
-)
-
-// hideCredentials hides the credentials in a URL and the password in "user:password@host".
-// Passwords are often not escaped, so the credentials extend to the last "@" in the word.
-func hideCredentials(word string) string {
-	last := strings.LastIndexByte(word, '@')
-	if last > 0 && digest.MatchString(word[last:]) {
-		last = strings.LastIndexByte(word[:last], '@')
-	}
-	if last <= 0 || last == len(word)-1 {
-		return word
-	}
-	for i := range last {
-		switch {
-		case strings.HasPrefix(word[i:], "://"):
-			if userOnly.MatchString(word[:last+1]) && !strings.Contains(word[i+3:last], ":") {
-				return word
-			}
-			return word[:i+3] + "redacted" + word[last:]
-		case i > 0 && word[i] == ':' && i < last-1 && isNamePart(word[i-1]):
-			return word[:i+1] + Mark + word[last:]
-		}
-	}
-	return word
 }

@@ -240,12 +240,12 @@ func (a *administrator) scale() {
 
 // logs checks the output of a unit from the journal, before and after its last start.
 func (a *administrator) logs() {
-	const pid = "systemctl show --property MainPID --value worker@1"
+	const pid = "systemctl show --property MainPID --value worker@5"
 	earlier := a.run(pid)
-	a.await(patience, "pid "+earlier, "hpad logs worker worker@1 --tail 1")
-	a.run("systemctl restart worker@1")
-	a.await(patience, "start\npid "+a.run(pid), "hpad logs worker worker@1 --tail 2")
-	a.await(patience, "start\npid "+earlier, "hpad logs worker worker@1 --tail 2 --previous")
+	a.await(patience, "pid "+earlier, "hpad logs worker worker@5 --tail 1")
+	a.run("systemctl restart worker@5")
+	a.await(patience, "start\npid "+a.run(pid), "hpad logs worker worker@5 --tail 2")
+	a.await(patience, "start\npid "+earlier, "hpad logs worker worker@5 --tail 2 --previous")
 	a.awaitUnits(5)
 }
 
