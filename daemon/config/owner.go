@@ -15,7 +15,7 @@ type owners struct {
 	names map[targets.Ref]string
 }
 
-// owners returns the owners of all targets in the configuration.
+// Owners returns the owners of all targets in the configuration.
 func (c *Config) Owners() owners {
 	o := newOwners(c.Fleets)
 	for _, name := range slices.Sorted(maps.Keys(c.Autoscalers)) {
