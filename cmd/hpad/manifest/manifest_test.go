@@ -59,7 +59,7 @@ func TestUndecided(t *testing.T) {
 	_, err := config.Parse("web.toml", []byte("[fleets.local]\nkind = \"process\"\n[sources.prom]\nkind = \"prometheus\"\nurl = \"http://127.0.0.1:9090\"\n"+conversion.Draft.TOML()))
 	for _, want := range []string{
 		`autoscalers.web.target.fleet = "WHICH-FLEET": does not exist; the configuration defines local`,
-		`autoscalers.web.metrics[4].query: is required with a source`,
+		`autoscalers.web.metrics[4].query: is required with source`,
 		`autoscalers.web.metrics[4].source = "WHICH-SOURCE": does not exist; the configuration defines prom`,
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
