@@ -47,8 +47,9 @@ func addConfigFlag(cmd *cobra.Command, file *string, usage string) {
 	cmd.Flags().StringVar(file, "config", os.Getenv(configVariable), usage+"; env "+configVariable+" (default: the configuration of the running daemon, or "+defaultConfig+")")
 }
 
-// configTimeout limits the request to the daemon for the path of its configuration.
-const configTimeout = 2 * time.Second
+// configTimeout limits the request to the daemon for the path of its configuration. It is long,
+// because a busy daemon must not lead to the default path.
+const configTimeout = 10 * time.Second
 
 // locate sets the path of the configuration.
 func (c *configuration) locate(cmd *cobra.Command) { c.file = locateConfig(cmd, c.file, c.named()) }
