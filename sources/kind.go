@@ -38,6 +38,15 @@ type Evaluator interface {
 	ScrapeInterval(ofJob func(job string) bool) time.Duration
 }
 
+// Selector is a Config for a source whose queries select values from a document. The queries of all
+// other sources are PromQL.
+type Selector interface {
+	// CheckQuery returns an error if a query, which may be empty, is invalid. Otherwise it returns
+	// a PromQL selector for the warnings about targets: its metric name contains the words of the
+	// query. It returns "" if the query has no words.
+	CheckQuery(text string) (selector string, err error)
+}
+
 // Scrape is one entry of an Evaluator's scrape table.
 type Scrape struct {
 	// Field is the path of the entry in the source's table.

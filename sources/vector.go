@@ -32,6 +32,8 @@ type Vector struct {
 	// Warnings contains the server's warnings. Infos contains remarks that do not affect the
 	// result.
 	Warnings, Infos []string
+	// Absence is the reason why a result has no series; empty if it is unknown.
+	Absence string
 	// Remedy names the key that accepts a partial result of this source, or is empty.
 	Remedy string
 

@@ -49,7 +49,7 @@ func (s *Source) Age(q *sources.Query, at time.Time) time.Duration {
 	known, ok := s.ages[key]
 	s.mu.Unlock()
 	measure, selects := query.Age(q)
-	if ok || !selects || s.Problem.Exists() {
+	if ok || !selects || s.selects || s.Problem.Exists() {
 		return known.age
 	}
 	s.Uses.Begin()

@@ -180,7 +180,7 @@ func (t *table) readScaling(c *Config, given scalingTable, schedules []schedule.
 	t.addSpec(given, policy.Validate(a.Spec, c.Daemon.ScaleToZero))
 	a.Inputs = t.readInputs(c, given.Metrics, schedules, *a)
 	if a.Spec.Metrics[len(a.Spec.Metrics)-1].Formula != "" {
-		t.lintFormula(given, a.Spec)
+		t.lintFormula(c, given, a.Spec)
 	}
 	t.checkReach(c.Fleets[a.Target.Fleet], *a)
 	if a.Spec.MinReplicas != nil && *a.Spec.MinReplicas == a.Spec.MaxReplicas && len(schedules) == 0 {

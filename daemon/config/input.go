@@ -90,7 +90,7 @@ func (t *table) readInputs(c *Config, given []metricTable, schedules []schedule.
 			checked.Value, checked.AverageValue = nil, nil // only the target of the formula matters
 		}
 		t.checkQuery(c, path, checked)
-		t.checkAge(path, m)
+		t.checkAge(c, path, m)
 		inputs[i] = m.input()
 	}
 	return inputs

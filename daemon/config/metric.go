@@ -48,7 +48,7 @@ type metricTable struct {
 	Activation *quantity.OrNumber `toml:"activation" of:"Object External" strict:"any value above 0 starts the first instance of an HPA's target"`
 	// Source is the name of a source: required for "Instances", "Object" and "External". Without
 	// it, a "Resource" or "ContainerResource" metric is read from the fleet.
-	Source string `toml:"source" requires:"query"`
+	Source string `toml:"source"`
 	// Query is the expression that is sent to the source; required with a source.
 	Query string `toml:"query" requires:"source"`
 	// Select selects the series with these label values.

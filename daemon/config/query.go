@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,8 +19,8 @@ import (
 const assumedInterval = 5 * time.Second
 
 // checkAge warns if max_age does not apply to the query.
-func (t *table) checkAge(path string, m metricTable) {
-	if m.MaxAge == nil {
+func (t *table) checkAge(c *Config, path string, m metricTable) {
+	if m.MaxAge == nil || m.selector(c) != nil {
 		return
 	}
 	if q, err := query.Parse(m.Query); err == nil && !q.Latest() {
@@ -31,11 +32,18 @@ func (t *table) checkAge(path string, m metricTable) {
 // about queries that are probably wrong.
 func (t *table) checkQuery(c *Config, path string, m metricTable) {
 	source, ok := c.Sources[m.Source]
-	if !ok || m.Query == "" {
+	selector := m.selector(c)
+	switch {
+	case m.Query == "" && selector == nil:
+		t.add(under(path, "query"), "", "is required with source")
+		return
+	case !ok:
 		return // the error is already recorded
-	}
-	if len(m.Query) > query.MaxLength {
+	case len(m.Query) > query.MaxLength:
 		t.add(under(path, "query"), "", fmt.Sprintf("has %d bytes, and at most %d are possible: use a recording rule", len(m.Query), query.MaxLength))
+		return
+	case selector != nil:
+		t.checkSelection(path, m, selector)
 		return
 	}
 	evaluator, evaluated := source.Config.(sources.Evaluator)
@@ -65,6 +73,42 @@ func (t *table) checkQuery(c *Config, path string, m metricTable) {
 		}
 	}
 	t.lintQuery(path, m, q)
+}
+
+// selector returns the configuration of the metric's source if it selects values from a document, or
+// nil.
+func (m metricTable) selector(c *Config) sources.Selector {
+	selector, _ := c.Sources[m.Source].Config.(sources.Selector)
+	return selector
+}
+
+// checkSelection records an error if a query cannot select values from the source's document. It warns
+// about a target that does not fit the selected value.
+func (t *table) checkSelection(path string, m metricTable, selector sources.Selector) {
+	key := under(path, "query")
+	q, err := m.meaning(selector)
+	if err != nil {
+		t.addWritten(key, err.Error())
+		return
+	}
+	if name := q.Counter(); name != "" {
+		t.warn(key, name+" is a counter, which never falls, and this source computes no rate: use a source of kind \"prometheus\" or \"embedded\", or an endpoint that returns a rate")
+		return
+	}
+	t.lintQuery(path, m, q)
+}
+
+// meaning parses the query of a metric, for warnings. If the source selects values from a document, it
+// parses the selector of the query, or the metric's name if the query has no words.
+func (m metricTable) meaning(selector sources.Selector) (query.Query, error) {
+	if selector == nil {
+		return query.ParseFlagged(m.Query)
+	}
+	text, err := selector.CheckQuery(m.Query)
+	if err != nil {
+		return query.Query{}, err
+	}
+	return query.ParseFlagged(cmp.Or(text, query.NameOf(m.Name)))
 }
 
 // lintQuery warns about a query whose value the algorithm would misread.
@@ -115,10 +159,10 @@ func (t *table) lintTarget(path string, m metricTable, q query.Query, what strin
 }
 
 // lintFormula warns about the target of a formula. The queries of its metrics are not judged alone.
-func (t *table) lintFormula(given scalingTable, spec policy.Spec) {
+func (t *table) lintFormula(c *Config, given scalingTable, spec policy.Spec) {
 	queries := map[string]query.Query{}
 	for i, m := range given.Metrics {
-		if q, err := query.ParseFlagged(m.Query); err == nil && m.is(policy.ExternalMetric) {
+		if q, err := m.meaning(m.selector(c)); err == nil && m.is(policy.ExternalMetric) {
 			queries[spec.Metrics[i].Name] = q.Summed()
 		} else if err == nil && m.is(policy.ObjectMetric) {
 			queries[spec.Metrics[i].Name] = q

@@ -1,12 +1,16 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/hpad/hpad/daemon/kinds"
+	"github.com/hpad/hpad/settings"
+	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -251,5 +255,54 @@ func TestUnworkable(t *testing.T) {
 	}
 	if got, want := fmt.Sprint(a.Warnings), "[labels of vms/api: hpad.metrics.0.average_utilization = \"60\": "+percentage+"cpu request of an instance, and no request is set: set it in the label hpad.requests.cpu]"; got != want {
 		t.Errorf("warnings of labels\n%s\nwant\n%s", got, want)
+	}
+}
+
+// selecting is the table of a source whose queries select values from a document. A query is invalid
+// if it contains a blank.
+type selecting struct{}
+
+func (selecting) SetDefaults()                                      {}
+func (selecting) Validate() []settings.FieldError                   { return nil }
+func (selecting) Build(string, sources.Env) (sources.Source, error) { return nil, nil }
+
+func (selecting) CheckQuery(text string) (string, error) {
+	if strings.Contains(text, " ") {
+		return "", errors.New("contains a blank")
+	}
+	return strings.Trim(text, "$."), nil
+}
+
+// TestSelections checks that queries which are not PromQL are checked by their kind of source, and that
+// the warnings about targets depend on the words in the query or in the name of the metric.
+func TestSelections(t *testing.T) {
+	kinds.Sources["selecting"] = sources.Kind{Name: "selecting", Config: func() sources.Config { return new(selecting) }}
+	defer delete(kinds.Sources, "selecting")
+	text := strings.Replace(doubtful[:strings.Index(doubtful, "metrics = [")], `"prometheus"`, `"selecting"`, 1)
+	text = strings.Replace(text, `url  = "http://127.0.0.1:9090"`, "", 1)
+	for keys, want := range map[string]string{
+		`name = "m", query = "$.queue_depth", value = 5`:                         "value = 5: " + totalWarning,
+		`name = "m", query = "$.queue_depth", average_value = 5`:                 "",
+		`name = "m", query = "$.queue_depth", average_value = 5, max_age = "1m"`: "",
+		`name = "queue-depth", value = 5`:                                        "value = 5: " + totalWarning,
+		`name = "latency", value = 5`:                                            "",
+		`name = "m", query = "$.requests_total", average_value = 5`:              `query = "$.requests_total": requests_total is a counter, which never falls, and this source computes no rate`,
+		`name = "m", query = "$.a b", value = 5`:                                 `query = "$.a b": contains a blank`,
+	} {
+		c, err := Parse("hpad.toml", []byte(text+`metrics = [{type = "External", source = "prom", `+keys+"}]"))
+		found := []error{err}
+		if err == nil {
+			found = nil
+			for _, warning := range c.Warnings() {
+				found = append(found, warning)
+			}
+		}
+		got := ""
+		for _, err := range found {
+			got += strings.TrimPrefix(err.Error(), "hpad.toml:12: autoscalers.worker.metrics[0].")
+		}
+		if (want == "") != (got == "") || !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %q, want %q", keys, got, want)
+		}
 	}
 }

@@ -48,7 +48,7 @@ type queryRead struct {
 type queryResult struct {
 	response observe.Response
 	err      error
-	// empty reports whether the result contains no series.
+	// empty reports whether the result contains no series and no reason for it.
 	empty bool
 }
 
@@ -216,8 +216,8 @@ func (r *round) runQueries(ctx context.Context, i int) {
 	defer cancel()
 	set := func(i int, vector sources.Vector, err error) {
 		planned, q := &r.plan.queries[batch.queries[i]], &r.queries[batch.queries[i]]
-		next := &queryResult{response: observe.Response{Vector: vector}, err: err, empty: err == nil && len(vector.Series) == 0}
-		if next.empty {
+		next := &queryResult{response: observe.Response{Vector: vector}, err: err, empty: err == nil && len(vector.Series) == 0 && vector.Absence == ""}
+		if next.response.Absence = vector.Absence; next.empty {
 			next.response.Absence = source.Cause(&planned.query)
 		}
 		first := q.set(next, func() {

@@ -273,7 +273,7 @@ func (c *checker) query(ctx context.Context, name string, source sources.Source,
 			r := queryResult{err: err, skipped: errors.Is(err, embedded.ErrNotStarted)}
 			r.found = &observe.Response{Vector: sources.Vector{Series: vector.Series, Warnings: vector.Warnings, Infos: vector.Infos}}
 			if err == nil && len(vector.Series) == 0 {
-				r.found.Absence = adapters.CauseOf(ctx, source, &query, now)
+				r.found.Absence = cmp.Or(vector.Absence, adapters.CauseOf(ctx, source, &query, now))
 			}
 			results[i] = r
 			return nil

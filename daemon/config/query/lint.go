@@ -124,6 +124,14 @@ func (a *analysis) checkQuantile(function string, m meaning) {
 // value that does not follow the load. Each text contains a remedy.
 func (q Query) Findings() []string { return q.findings }
 
+// Counter returns the name of a counter from which the value is read without a rate, or "".
+func (q Query) Counter() string {
+	if len(q.meaning.counters) == 0 {
+		return ""
+	}
+	return q.meaning.counters[0]
+}
+
 // Gap returns the comparison or function that removes all series in ordinary operation, such as ">
 // 0" for an empty queue. It is empty if there is no such part. It contains no label values, which
 // can be secret.
