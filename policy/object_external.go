@@ -26,7 +26,7 @@ func (p *pass) evaluateWhole(metric *MetricSpec, reading *Reading, result *Metri
 	if result.TargetType == ValueTarget {
 		result.Current.ValueMilli = &usage
 		if p.observation.SpecReplicas != 0 {
-			result.Ready = p.runningAndReady()
+			result.Ready = RunningAndReady(p.observation.Instances)
 		}
 		failure = p.byValue(usage, value, result)
 		p.activate(metric, usage, result)
@@ -116,15 +116,14 @@ func (p *pass) byValue(usage, target int64, result *MetricResult) string {
 	return ""
 }
 
-// runningAndReady counts running and ready instances, including instances that are being deleted
-// (R41). It returns -1 if there are no instances.
-func (p *pass) runningAndReady() (count int32) {
-	if len(p.observation.Instances) == 0 {
+// RunningAndReady returns the number of running and ready instances, including instances that are
+// being deleted (R41). It returns -1 if there are no instances.
+func RunningAndReady(instances []Instance) (count int32) {
+	if len(instances) == 0 {
 		return -1
 	}
-	for i := range p.observation.Instances {
-		instance := &p.observation.Instances[i]
-		if instance.Phase == PhaseRunning && instance.Readiness == ReadinessTrue {
+	for i := range instances {
+		if instances[i].Phase == PhaseRunning && instances[i].Readiness == ReadinessTrue {
 			count++
 		}
 	}

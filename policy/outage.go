@@ -21,7 +21,7 @@ type Outage struct {
 func (p *pass) followOutage() {
 	d, o := &p.decision, &p.observation
 	switch since := &d.Memory.NoReadySince; {
-	case p.settings.OutageHold <= 0, o.SpecReplicas == 0, mayServe(o.Instances):
+	case p.settings.OutageHold <= 0, o.SpecReplicas == 0, MayServe(o.Instances):
 		*since = time.Time{}
 	case since.IsZero() && len(o.Instances) > 0:
 		*since = p.now
@@ -32,9 +32,9 @@ func (p *pass) followOutage() {
 	}
 }
 
-// mayServe reports whether an instance is ready. It also returns true if the platform does not
+// MayServe reports whether an instance is ready. It also returns true if the platform does not
 // report readiness.
-func mayServe(instances []Instance) bool {
+func MayServe(instances []Instance) bool {
 	reported := len(instances) == 0
 	for i := range instances {
 		instance := &instances[i]

@@ -350,6 +350,35 @@ func (g *grouping) cpuUnready(instance *Instance, sample *Sample) bool {
 		instance.StartedAt.Add(g.delay).After(instance.ReadinessChanged)
 }
 
+// Usage is the sum of the contributions of all instances to a metric.
+type Usage struct {
+	// Milli is the sum over the samples that the metric uses, in milli-units.
+	Milli  int64
+	Groups Groups
+	// Requests is set for a utilization.
+	Requests *Requests
+}
+
+// SumUsage returns the usage of a Resource, ContainerResource or Instances metric. It returns false
+// if no instance has a usable sample, or if an instance lacks a request.
+func SumUsage(settings Settings, metric *MetricSpec, instances []Instance, reading *Reading, now time.Time) (usage Usage, ok bool) {
+	u := usageMetric{metric: metric, tally: tallyFor(settings.Kubernetes)}
+	utilization := metric.Target.AverageValueMilli == nil && metric.Target.AverageUtilization != nil
+	lacking := u.walk(groupingFor(&settings, metric, now), instances, reading.Samples, utilization)
+	t := &u.tally
+	if reading.Error != "" || lacking >= 0 || t.samples() == 0 {
+		return usage, false
+	}
+	usage.Groups = t.groups
+	if utilization {
+		usage.Milli = t.usage.saturated()
+		usage.Requests = &Requests{Ready: t.requested.saturated(), Missing: t.missingRequested.saturated(), Unready: t.unreadyRequested.saturated()}
+		return usage, true
+	}
+	usage.Milli = t.usage.plus(t.strayUsage).saturated()
+	return usage, true
+}
+
 // Measured is the contribution of one instance to a metric.
 type Measured struct {
 	// Group is "ready", "unready", "missing" or "ignored" (R27).

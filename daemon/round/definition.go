@@ -1,11 +1,9 @@
 package round
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"reflect"
 	"slices"
 	"time"
@@ -16,6 +14,7 @@ import (
 	"github.com/hpad/hpad/daemon/observe"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/schedule"
+	"github.com/hpad/hpad/simulate"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/drain"
 )
@@ -64,7 +63,7 @@ func define(c *config.Autoscaler, daemon config.Daemon, fleet *adapters.Fleet, s
 	for i := range c.Inputs {
 		d.MetricInputs[i] = input{Input: observe.NewInput(&c.Inputs[i]), From: sources[c.Inputs[i].Source]}
 	}
-	d.graphed = graph.Subject{Name: c.Name, Metrics: graphNames(c.Spec.Metrics)}
+	d.graphed = graph.Subject{Name: c.Name, Metrics: simulate.MetricNames(c.Spec.Metrics)}
 	text, err := json.Marshal(c)
 	if err == nil { // always nil, because the configuration is plain data
 		sum := sha256.Sum256(text)
@@ -190,21 +189,4 @@ func (d *Definition) longestMemory() time.Duration {
 		}
 	}
 	return longest
-}
-
-// graphNames returns a unique name for each metric.
-func graphNames(metrics []policy.MetricSpec) []string {
-	names := make([]string, 0, len(metrics))
-	for i := range metrics {
-		m := &metrics[i]
-		name := m.Name
-		if of := cmp.Or(m.Task, m.Object); of != "" {
-			name += " of " + of
-		}
-		for n, alone := 2, name; slices.Contains(names, name); n++ {
-			name = fmt.Sprintf("%s (%d)", alone, n)
-		}
-		names = append(names, name)
-	}
-	return names
 }
