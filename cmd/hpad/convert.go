@@ -32,8 +32,7 @@ func newConvertCommand(stream streams) *cobra.Command {
 		Use:   "convert FILE...",
 		Short: "Convert HorizontalPodAutoscalers of Kubernetes",
 		Long: `Convert HorizontalPodAutoscaler manifests of Kubernetes (autoscaling/v2 and v1; YAML or
-JSON, several documents, lists) and ScaledObjects of KEDA (triggers of the types
-prometheus, cpu and memory) to autoscalers in TOML.
+JSON, several documents, lists) and ScaledObjects of KEDA to autoscalers in TOML.
 "-" is standard input: kubectl get hpa -A -o yaml | hpad convert -
 
 Comments that begin with "DECIDE:" mark values that a manifest does not contain, and "hpad
@@ -153,7 +152,7 @@ func (o *convertOptions) conclude(stream streams, conversions []manifest.Convers
 		text += " to " + o.file
 	}
 	if decisions > 0 {
-		text += fmt.Sprintf("; %s open, marked %q: \"hpad check\" rejects the output until you make them", explain.Plural(decisions, "decision"), strings.TrimSpace(draft.Decide))
+		text += fmt.Sprintf("; %s open, marked %q: make them before you use the output", explain.Plural(decisions, "decision"), strings.TrimSpace(draft.Decide))
 	} else {
 		text += "; run \"hpad check\" to validate the configuration"
 	}

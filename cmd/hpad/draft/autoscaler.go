@@ -19,9 +19,20 @@ type Autoscaler struct {
 	// SyncPeriod is omitted if it is 0.
 	SyncPeriod time.Duration
 	// Mode is omitted if it is empty.
-	Mode     string
-	Metrics  []Metric
-	Behavior *Behavior
+	Mode string
+	// Combine is a formula over the metrics. Value and AverageValue are its target.
+	Combine, Value, AverageValue string
+	Metrics                      []Metric
+	Behavior                     *Behavior
+	Schedules                    []Schedule
+}
+
+// Schedule is one [[autoscalers.NAME.schedules]] table. Its windows are given by cron.
+type Schedule struct {
+	Notes                    []string
+	Name, Zone, Cron         string
+	Duration                 time.Duration
+	MinReplicas, MaxReplicas *int32
 }
 
 // Target is the value of the key target.
@@ -49,9 +60,11 @@ type Metric struct {
 	Value              string
 	AverageValue       string
 	AverageUtilization *int32
-	Source             string
-	Query              string
-	Empty              string
+	// Activation is a quantity.
+	Activation string
+	Source     string
+	Query      string
+	Empty      string
 	// OnMissing is an inline table.
 	OnMissing string
 	// Suggested contains the keys that are written as comments.
@@ -97,15 +110,26 @@ func (a *Autoscaler) TOML() string {
 	if a.SyncPeriod > 0 {
 		lines = append(lines, line{name: "sync_period", value: duration(a.SyncPeriod)})
 	}
-	if a.Mode != "" {
-		lines = append(lines, line{name: "mode", value: text(a.Mode)})
-	}
+	lines = append(lines, texts(Key{"mode", a.Mode}, Key{"combine", a.Combine}, Key{"value", a.Value}, Key{"average_value", a.AverageValue})...)
 	p.lines(lines)
 	for i := range a.Metrics {
 		a.Metrics[i].write(&p, path)
 	}
 	a.Behavior.write(&p, path)
+	for i := range a.Schedules {
+		a.Schedules[i].write(&p, path)
+	}
 	return p.String()
+}
+
+// texts returns the lines of the keys whose value is not empty.
+func texts(keys ...Key) (lines []line) {
+	for _, k := range keys {
+		if k.Value != "" {
+			lines = append(lines, line{name: k.Name, value: text(k.Value)})
+		}
+	}
+	return lines
 }
 
 func (t *Target) toml() string {
@@ -120,24 +144,20 @@ func (m *Metric) write(p *page, path string) {
 	p.blank()
 	p.notes(m.Notes)
 	p.header("[[" + path + ".metrics]]")
-	var lines []line
-	for _, k := range []Key{
-		{"type", m.Type},
-		{"name", m.Name},
-		{"resource", m.Resource},
-		{"task", m.Task},
-		{"object", m.Object},
-		{"source", m.Source},
-		{"query", m.Query},
-		{"target_type", m.TargetType},
-		{"value", m.Value},
-		{"average_value", m.AverageValue},
-		{"empty", m.Empty},
-	} {
-		if k.Value != "" {
-			lines = append(lines, line{name: k.Name, value: text(k.Value)})
-		}
-	}
+	lines := texts(
+		Key{"type", m.Type},
+		Key{"name", m.Name},
+		Key{"resource", m.Resource},
+		Key{"task", m.Task},
+		Key{"object", m.Object},
+		Key{"source", m.Source},
+		Key{"query", m.Query},
+		Key{"target_type", m.TargetType},
+		Key{"value", m.Value},
+		Key{"average_value", m.AverageValue},
+		Key{"activation", m.Activation},
+		Key{"empty", m.Empty},
+	)
 	if m.AverageUtilization != nil {
 		lines = append(lines, line{name: "average_utilization", value: number(*m.AverageUtilization)})
 	}
@@ -148,6 +168,20 @@ func (m *Metric) write(p *page, path string) {
 	for _, k := range m.Suggested {
 		p.notes([]string{k.Name + " = " + text(k.Value)})
 	}
+}
+
+func (s *Schedule) write(p *page, path string) {
+	p.blank()
+	p.notes(s.Notes)
+	p.header("[[" + path + ".schedules]]")
+	lines := append(texts(Key{"name", s.Name}, Key{"zone", s.Zone}, Key{"cron", s.Cron}), line{name: "duration", value: duration(s.Duration)})
+	if s.MinReplicas != nil {
+		lines = append(lines, line{name: "min_replicas", value: number(*s.MinReplicas)})
+	}
+	if s.MaxReplicas != nil {
+		lines = append(lines, line{name: "max_replicas", value: number(*s.MaxReplicas)})
+	}
+	p.lines(lines)
 }
 
 func (b *Behavior) write(p *page, path string) {

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"github.com/hpad/hpad/cmd/hpad/draft"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/kinds"
+	"github.com/hpad/hpad/settings/formula"
 )
 
 // Choices contains values that manifests do not contain.
@@ -39,6 +41,9 @@ func (c *Conversion) Decisions() int {
 	for _, metric := range c.Draft.Metrics {
 		notes = append(notes, metric.Notes...)
 	}
+	for _, schedule := range c.Draft.Schedules {
+		notes = append(notes, schedule.Notes...)
+	}
 	count := 0
 	for _, note := range notes {
 		if strings.HasPrefix(note, draft.Decide) {
@@ -60,6 +65,7 @@ func Convert(objects []Object, choices Choices) []Conversion {
 			MaxReplicas: o.Spec.MaxReplicas,
 			Behavior:    behaviorDraft(o.Spec.Behavior),
 			Mode:        o.Mode,
+			Schedules:   o.Schedules,
 		}
 		a.Notes = []string{fmt.Sprintf("From %s %s (%s) in %s:%d, which scales %s %q.",
 			o.Kind, o.reference(), o.APIVersion, o.File, o.Line, o.Spec.ScaleTargetRef.Kind, o.Spec.ScaleTargetRef.Name)}
@@ -72,7 +78,8 @@ func Convert(objects []Object, choices Choices) []Conversion {
 		if note != "" {
 			a.Notes = append(a.Notes, note)
 		}
-		if len(o.Spec.Metrics) == 0 {
+		a.Notes = append(a.Notes, o.Notes...)
+		if len(o.Spec.Metrics) == 0 && len(o.Schedules) == 0 {
 			a.Notes = append(a.Notes, "No metrics: the default is cpu at 80% of the requests.")
 		}
 		for j := range o.Spec.Metrics {
@@ -82,6 +89,7 @@ func Convert(objects []Object, choices Choices) []Conversion {
 			}
 			a.Metrics = append(a.Metrics, metric)
 		}
+		o.Modifiers.combine(a)
 		if o.SyncPeriodSeconds != nil {
 			a.SyncPeriod = time.Duration(*o.SyncPeriodSeconds) * time.Second
 		}
@@ -203,12 +211,50 @@ func (c *Choices) fromTrigger(m *draft.Metric, t Trigger) {
 		server = fmt.Sprintf(" and url = %q", t.Server)
 	}
 	m.Notes, m.Suggested = []string{note + "."}, nil
-	m.Query, m.Empty, m.OnMissing = t.Query, t.Empty, t.OnMissing
+	m.Query, m.Empty, m.OnMissing, m.Activation = t.Query, t.Empty, t.OnMissing, t.Activation
 	if c.Source == "" {
 		m.Notes = append(m.Notes, draft.Decide+"the source: a table [sources.NAME] with kind = \"prometheus\""+server+".")
 	}
 	if t.Query == "" {
 		m.Notes = append(m.Notes, draft.Decide+"the query: "+t.Remedy+".")
+	}
+	if t.Suggestion != "" {
+		m.Suggested = []draft.Key{{Name: "query", Value: t.Suggestion}}
+	}
+	if m.Value == "" && m.AverageValue == "" {
+		m.Notes = append(m.Notes, draft.Decide+"the target value: hpad does not know the trigger's key for it.")
+	}
+}
+
+// combine converts the formula of a ScaledObject. A formula of hpad uses all metrics.
+func (f Modifiers) combine(a *draft.Autoscaler) {
+	if f.Formula == "" {
+		return
+	}
+	a.Combine, a.AverageValue = f.Formula, f.Target
+	if f.MetricType == string(autoscalingv2.ValueMetricType) {
+		a.Value, a.AverageValue = f.Target, ""
+	}
+	if f.Activation != "" {
+		a.Notes = append(a.Notes, fmt.Sprintf("Not converted: activationTarget = %q of the formula. Set activation in a metric.", f.Activation))
+	}
+	parsed, err := formula.Parse(f.Formula)
+	if err != nil {
+		a.Notes = append(a.Notes, fmt.Sprintf("%scombine: the formula of KEDA is not valid in hpad: it %v.", draft.Decide, err))
+		return
+	}
+	var unused []string
+	a.Metrics = slices.DeleteFunc(a.Metrics, func(m draft.Metric) bool {
+		name := cmp.Or(m.Name, m.Resource)
+		used := slices.Contains(parsed.Names(), name)
+		if !used {
+			unused = append(unused, name)
+		}
+		return !used
+	})
+	if len(unused) > 0 {
+		a.Notes = append(a.Notes, fmt.Sprintf("%scombine: the formula does not use %s. KEDA ignores such triggers, except cpu and memory: their proposal counts if it is higher. "+
+			"Add them to the formula, or leave them out.", draft.Decide, strings.Join(unused, ", ")))
 	}
 }
 

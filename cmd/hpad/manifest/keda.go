@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/hpad/hpad/cmd/hpad/draft"
 	"github.com/hpad/hpad/settings/quantity"
 )
 
@@ -41,9 +42,19 @@ type Trigger struct {
 	Query, Server string
 	// Remedy describes the next step if Query is empty.
 	Remedy string
+	// Suggestion is a probable query if Query is empty, or "".
+	Suggestion string
 	// Empty is the value of the autoscaler's key empty. OnMissing is the value of on_missing in
-	// TOML. Each is "" if its key is omitted.
-	Empty, OnMissing string
+	// TOML. Activation is a quantity. Each is "" if its key is omitted.
+	Empty, OnMissing, Activation string
+}
+
+// Modifiers is the formula of a ScaledObject with its target, which is a quantity.
+type Modifiers struct {
+	Formula    string `json:"formula"`
+	Target     string `json:"target"`
+	Activation string `json:"activationTarget"`
+	MetricType string `json:"metricType"`
 }
 
 // kedaMetric matches the name of an External metric that KEDA created: the index of the trigger,
@@ -95,13 +106,16 @@ type scaledObject struct {
 		HorizontalPodAutoscalerConfig struct {
 			Behavior *autoscalingv2.HorizontalPodAutoscalerBehavior `json:"behavior"`
 		} `json:"horizontalPodAutoscalerConfig"`
+		ScalingModifiers Modifiers `json:"scalingModifiers"`
 	} `json:"advanced"`
-	Triggers []trigger `json:"triggers"`
+	IdleReplicaCount *int32    `json:"idleReplicaCount"`
+	Triggers         []trigger `json:"triggers"`
 }
 
 // trigger is an item of a ScaledObject's spec.triggers.
 type trigger struct {
 	Type       string            `json:"type"`
+	Name       string            `json:"name"`
 	MetricType string            `json:"metricType"`
 	Metadata   map[string]string `json:"metadata"`
 }
@@ -110,12 +124,7 @@ type trigger struct {
 func (r *reader) scaledObject(node *yaml.Node, raw json.RawMessage, object *Object) autoscalingv2.HorizontalPodAutoscalerSpec {
 	var given scaledObject
 	before := len(r.errs)
-	for _, path := range r.decodeKnown(node, raw, &given) {
-		if strings.HasPrefix(path, "spec.advanced.scalingModifiers") {
-			r.add(lineOf(node, path), "%s cannot be converted: remove it, and set combine = \"FORMULA\" in the converted autoscaler, with average_value or value as the target of the formula", path)
-		}
-		object.NotConverted = append(object.NotConverted, path)
-	}
+	object.NotConverted = r.decodeKnown(node, raw, &given)
 	if len(given.Triggers) == 0 {
 		r.add(lineOf(node, "spec.triggers"), "spec.triggers: is required")
 	}
@@ -123,6 +132,7 @@ func (r *reader) scaledObject(node *yaml.Node, raw json.RawMessage, object *Obje
 		return autoscalingv2.HorizontalPodAutoscalerSpec{}
 	}
 	object.SyncPeriodSeconds = given.PollingInterval
+	object.Modifiers = given.Advanced.ScalingModifiers
 	target := given.ScaleTargetRef
 	target.Kind = cmp.Or(target.Kind, "Deployment")
 	spec := autoscalingv2.HorizontalPodAutoscalerSpec{
@@ -138,25 +148,50 @@ func (r *reader) scaledObject(node *yaml.Node, raw json.RawMessage, object *Obje
 	object.Triggers = map[int]Trigger{}
 	for i, trigger := range given.Triggers {
 		path := fmt.Sprintf("spec.triggers[%d]", i)
-		metric, known := r.triggerMetric(node, path, i, trigger, object)
-		if trigger.Type == "prometheus" {
-			object.Triggers[len(spec.Metrics)] = r.prometheusTrigger(node, path, trigger.Metadata, onMissing)
+		if trigger.Type == "cron" {
+			object.Schedules = append(object.Schedules, r.cronTrigger(node, path, i, trigger.Metadata))
+			continue
+		}
+		metric, known := r.triggerMetric(node, path, i, trigger)
+		if metric.External != nil {
+			t := r.externalTrigger(node, path, trigger, onMissing)
+			known = append(known, r.activation(node, path, trigger, *spec.MinReplicas, &t)...)
+			object.Triggers[len(spec.Metrics)] = t
 		}
 		spec.Metrics = append(spec.Metrics, metric)
 		for _, key := range slices.Sorted(maps.Keys(trigger.Metadata)) {
 			if !slices.Contains(known, key) {
-				replaced := ""
-				if strings.HasPrefix(key, "activation") {
-					replaced = fmt.Sprintf(" (set activation = %q in the metric)", trigger.Metadata[key])
-				}
-				object.NotConverted = append(object.NotConverted, path+".metadata."+key+replaced)
+				object.NotConverted = append(object.NotConverted, path+".metadata."+key)
 			}
 		}
 	}
-	if len(object.Triggers) == 0 { // KEDA does not scale to 0 on cpu and memory alone
-		spec.MinReplicas = new(max(*spec.MinReplicas, 1))
-	}
+	object.explainMinimum(&given, &spec)
 	return spec
+}
+
+// explainMinimum adjusts the minimum to the triggers, and adds notes for a count of 0 that hpad
+// cannot reach in the same way.
+func (o *Object) explainMinimum(given *scaledObject, spec *autoscalingv2.HorizontalPodAutoscalerSpec) {
+	minimum := *spec.MinReplicas
+	if idle := given.IdleReplicaCount; idle != nil {
+		o.Notes = append(o.Notes, fmt.Sprintf("%smin_replicas: KEDA scales to idleReplicaCount = %d while no trigger is active, and otherwise to at least %d. "+
+			"Use 0 to stop the target when it is idle; it then starts with one instance. Keep %d if it may never stop.", draft.Decide, *idle, minimum, max(minimum, 1)))
+	}
+	if len(o.Triggers) > 0 {
+		return
+	}
+	spec.MinReplicas = new(max(minimum, 1)) // KEDA does not scale to 0 on cpu and memory alone
+	if len(o.Schedules) == 0 || len(spec.Metrics) > 0 {
+		return
+	}
+	spec.MaxReplicas = *spec.MinReplicas // only the schedules change the count
+	for i := range o.Schedules {
+		o.Schedules[i].MaxReplicas = o.Schedules[i].MinReplicas
+	}
+	if minimum == 0 {
+		o.Notes = append(o.Notes, draft.Decide+"the count outside the windows: KEDA scales to 0, and hpad keeps min_replicas = 1. "+
+			"To stop the target, add a schedule with min_replicas = 0 and max_replicas = 0 for the other times.")
+	}
 }
 
 // The annotations of KEDA that pause a ScaledObject.
@@ -218,36 +253,37 @@ func (s *scaledObject) onMissing() (text string, converted bool) {
 }
 
 // triggerMetric returns the metric for a trigger, and the keys of its metadata that are converted.
-func (r *reader) triggerMetric(node *yaml.Node, path string, i int, given trigger, object *Object) (autoscalingv2.MetricSpec, []string) {
-	metric, known := autoscalingv2.MetricSpec{Type: autoscalingv2.ResourceMetricSourceType}, []string{"value", "type", "containerName"}
+func (r *reader) triggerMetric(node *yaml.Node, path string, i int, given trigger) (autoscalingv2.MetricSpec, []string) {
 	name, container := corev1.ResourceName(given.Type), given.Metadata["containerName"]
-	switch {
-	case given.Type == "prometheus":
-		metric.Type, known = autoscalingv2.ExternalMetricSourceType, []string{"serverAddress", "query", "threshold", "ignoreNullValues", "metricName"}
-		metric.External = &autoscalingv2.ExternalMetricSource{
-			Metric: autoscalingv2.MetricIdentifier{Name: fmt.Sprintf("s%d-prometheus", i)},
-			Target: r.triggerTarget(node, path, given, "threshold"),
+	if given.Type != "cpu" && given.Type != "memory" {
+		scaler := scalers[given.Type]
+		known := append([]string{"serverAddress", "query", "threshold", "ignoreNullValues", "metricName"}, scaler.targets...)
+		for _, key := range placeholder.FindAllString(scaler.exporter+scaler.query, -1) {
+			known = append(known, strings.Trim(key, "{}"))
 		}
-	case given.Type == "cron":
-		r.add(lineOf(node, path), "%s.type = \"cron\" cannot be converted: remove the trigger, and add to the converted autoscaler "+
-			"schedules = [{ name = \"cron-%d\", zone = %q, cron = %q, duration = \"…\", min_replicas = %s }], where duration is the time until the end, %q",
-			path, i, given.Metadata["timezone"], given.Metadata["start"], cmp.Or(given.Metadata["desiredReplicas"], "…"), given.Metadata["end"])
-	case given.Type != "cpu" && given.Type != "memory":
-		r.add(lineOf(node, path), "%s.type = %q: only triggers of the types prometheus, cpu and memory can be converted: "+
-			"convert the HPA that KEDA created (kubectl get hpa -n %s keda-hpa-%s -o yaml), and write a query in PromQL for this trigger, for example with an exporter's metrics",
-			path, given.Type, cmp.Or(object.Namespace, "default"), object.Name)
-	case container != "":
-		metric.Type = autoscalingv2.ContainerResourceMetricSourceType
-		metric.ContainerResource = &autoscalingv2.ContainerResourceMetricSource{Name: name, Container: container, Target: r.triggerTarget(node, path, given, "value")}
-	default:
-		metric.Resource = &autoscalingv2.ResourceMetricSource{Name: name, Target: r.triggerTarget(node, path, given, "value")}
+		source := &autoscalingv2.ExternalMetricSource{Metric: autoscalingv2.MetricIdentifier{Name: cmp.Or(given.Name, fmt.Sprintf("s%d-%s", i, given.Type))}}
+		switch key := scaler.targetKey(given); {
+		case key != "":
+			source.Target = r.triggerTarget(node, path, given, key, scaler.fallback)
+		default: // the value of the target is unknown
+			source.Target = autoscalingv2.MetricTarget{Type: autoscalingv2.AverageValueMetricType}
+		}
+		return autoscalingv2.MetricSpec{Type: autoscalingv2.ExternalMetricSourceType, External: source}, known
 	}
-	return metric, known
+	metric := autoscalingv2.MetricSpec{Type: autoscalingv2.ResourceMetricSourceType}
+	target := r.triggerTarget(node, path, given, "value", "")
+	if container != "" {
+		metric.Type = autoscalingv2.ContainerResourceMetricSourceType
+		metric.ContainerResource = &autoscalingv2.ContainerResourceMetricSource{Name: name, Container: container, Target: target}
+	} else {
+		metric.Resource = &autoscalingv2.ResourceMetricSource{Name: name, Target: target}
+	}
+	return metric, []string{"value", "type", "containerName"}
 }
 
 // triggerTarget returns the target value of a trigger, which is the value of a key in its metadata.
-func (r *reader) triggerTarget(node *yaml.Node, path string, given trigger, key string) autoscalingv2.MetricTarget {
-	text := given.Metadata[key]
+func (r *reader) triggerTarget(node *yaml.Node, path string, given trigger, key, fallback string) autoscalingv2.MetricTarget {
+	text := cmp.Or(given.Metadata[key], fallback)
 	parsed, err := quantity.Parse(text)
 	if err == nil && parsed.Milli() <= 0 {
 		err = fmt.Errorf("%q must be greater than 0", text)
@@ -266,9 +302,16 @@ func (r *reader) triggerTarget(node *yaml.Node, path string, given trigger, key 
 	return autoscalingv2.MetricTarget{Type: autoscalingv2.AverageValueMetricType, AverageValue: &value}
 }
 
-// prometheusTrigger returns the query of a trigger whose type is prometheus.
-func (r *reader) prometheusTrigger(node *yaml.Node, path string, metadata map[string]string, onMissing string) Trigger {
-	t := Trigger{Path: path, Query: strings.TrimSpace(metadata["query"]), Server: metadata["serverAddress"], Empty: "zero", OnMissing: onMissing}
+// externalTrigger returns the query of a trigger. It is known only if the type is prometheus.
+func (r *reader) externalTrigger(node *yaml.Node, path string, given trigger, onMissing string) Trigger {
+	metadata := given.Metadata
+	t := Trigger{Path: path, OnMissing: onMissing}
+	if given.Type != prometheusTrigger {
+		scaler := scalers[given.Type]
+		t.Remedy, t.Suggestion = scaler.remedy(given.Type, metadata), filled(scaler.query, metadata)
+		return t
+	}
+	t.Query, t.Server, t.Empty = strings.TrimSpace(metadata["query"]), metadata["serverAddress"], "zero"
 	if t.Query == "" {
 		r.add(lineOf(node, path+".metadata"), "%s.metadata.query: is required", path)
 	}
@@ -276,4 +319,21 @@ func (r *reader) prometheusTrigger(node *yaml.Node, path string, metadata map[st
 		t.Empty = ""
 	}
 	return t
+}
+
+// activation sets the activation of a trigger, and returns the key of its metadata that contains it.
+// An activation has no effect if the minimum is above 0.
+func (r *reader) activation(node *yaml.Node, path string, given trigger, minimum int32, t *Trigger) (keys []string) {
+	for key, text := range given.Metadata {
+		if !strings.HasPrefix(key, "activation") {
+			continue
+		}
+		if _, err := quantity.Parse(text); err != nil {
+			r.add(lineOf(node, path+".metadata."+key), "%s.metadata.%s: %v", path, key, err)
+		}
+		if minimum == 0 {
+			keys, t.Activation = append(keys, key), text
+		}
+	}
+	return keys
 }

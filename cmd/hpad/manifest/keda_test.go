@@ -47,10 +47,9 @@ func TestInvalidScaledObjects(t *testing.T) {
 		{"threshold as a number", fmt.Sprintf(trigger, "up", "3"), `f:7: ScaledObject shop/web: spec.triggers[0].metadata.threshold: must be string, not the number 3: write it in quotes, "3"`},
 		{"threshold with decimals", fmt.Sprintf(trigger, "up", "12.5"), `f:7: ScaledObject shop/web: spec.triggers[0].metadata.threshold: must be string, not the number 12.5: write it in quotes, "12.5"`},
 		{"flag as a bool", "  triggers:\n    - { type: cpu, metadata: { value: \"60\" } }\n    - type: prometheus\n      metadata:\n        query: up\n        ignoreNullValues: true\n", `f:11: ScaledObject shop/web: spec.triggers[1].metadata.ignoreNullValues: must be string, not the bool true: write it in quotes, "true"`},
-		{"cron", "  triggers:\n    - { type: cron, metadata: { timezone: Europe/Berlin, start: 0 8 * * *, end: 0 18 * * *, desiredReplicas: \"10\" } }\n", `f:7: ScaledObject shop/web: spec.triggers[0].type = "cron" cannot be converted: remove the trigger, and add to the converted autoscaler schedules = [{ name = "cron-0", zone = "Europe/Berlin", cron = "0 8 * * *", duration = "…", min_replicas = 10 }], where duration is the time until the end, "0 18 * * *"`},
+		{"replicas of cron", "  triggers:\n    - { type: cron, metadata: { timezone: UTC, start: 0 8 * * *, end: 0 18 * * *, desiredReplicas: many } }\n", `f:7: ScaledObject shop/web: spec.triggers[0].metadata.desiredReplicas: must be a number of replicas, not "many"`},
+		{"activation", "  triggers:\n    - { type: kafka, metadata: { lagThreshold: \"3\", activationLagThreshold: some } }\n", `f:7: ScaledObject shop/web: spec.triggers[0].metadata.activationLagThreshold: "some" is not a quantity`},
 		{"no query", fmt.Sprintf(trigger, `""`, `"3"`), `f:7: ScaledObject shop/web: spec.triggers[0].metadata.query: is required`},
-		{"formula", "  advanced: { scalingModifiers: { formula: a + b } }\n" + good, `f:6: ScaledObject shop/web: spec.advanced.scalingModifiers cannot be converted: remove it, and set combine = "FORMULA"`},
-		{"another trigger", "  triggers:\n    - { type: kafka, metadata: { lagThreshold: \"3\" } }\n", `f:7: ScaledObject shop/web: spec.triggers[0].type = "kafka": only triggers of the types prometheus, cpu and memory can be converted: convert the HPA that KEDA created (kubectl get hpa -n shop keda-hpa-web -o yaml)`},
 		{"no trigger", "  triggers: []\n", `f:6: ScaledObject shop/web: spec.triggers: is required`},
 		{"version", "", `f:1: ScaledObject shop/web: apiVersion "keda.sh/v2": must be keda.sh/v1alpha1`},
 	} {
@@ -161,5 +160,21 @@ func TestNomadFiles(t *testing.T) {
 	text := "apiVersion: v1\nkind: ConfigMap\nmetadata: { name: x }\ndata:\n  a: |\n    job \"web\" {\n    }\n"
 	if _, skipped, err := manifest.Read("f", []byte(text)); err != nil || len(skipped) != 1 {
 		t.Errorf("ConfigMap: skipped %v, error %v", skipped, err)
+	}
+}
+
+// TestTriggers compares converted ScaledObjects with triggers of many types, windows and a formula
+// with a golden file. With the queries, and without the formula's open decisions, they are valid.
+func TestTriggers(t *testing.T) {
+	objects, _ := readAll(t, "keda/triggers.yaml")
+	conversions := manifest.Convert(objects, manifest.Choices{})
+	var got []string
+	for i := range conversions {
+		got = append(got, conversions[i].Draft.TOML())
+	}
+	golden.Assert(t, strings.Join(got, "\n"), "golden/keda-triggers.toml")
+	text := strings.ReplaceAll(fillIn(conversions), `target_type = "AverageValue"`, `average_value = 1`+"\n"+`query = "up"`)
+	if _, err := config.Parse("keda.toml", []byte(text)); err != nil {
+		t.Errorf("%v in\n%s", err, text)
 	}
 }

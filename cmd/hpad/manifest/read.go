@@ -21,6 +21,7 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	kjson "sigs.k8s.io/json"
 
+	"github.com/hpad/hpad/cmd/hpad/draft"
 	"github.com/hpad/hpad/guard"
 )
 
@@ -50,6 +51,11 @@ type Object struct {
 	// Mode restricts the autoscaler if KEDA pauses the ScaledObject, and is otherwise "". Paused
 	// describes the pause.
 	Mode, Paused string
+	// Schedules are the cron triggers of a ScaledObject, and Modifiers is its formula.
+	Schedules []draft.Schedule
+	Modifiers Modifiers
+	// Notes are comments about the bounds.
+	Notes []string
 	// NotConverted lists the fields of a ScaledObject that Spec cannot express.
 	NotConverted []string
 }
