@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/hpad/hpad/daemon/adapters"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/notify"
+	"github.com/hpad/hpad/daemon/records"
 	"github.com/hpad/hpad/daemon/round"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/targets"
@@ -48,9 +50,14 @@ func (d *Daemon) build(c *config.Config) (*change, error) {
 	return ch, nil
 }
 
+// maybeManual is the time after a loss of state in which the count 0 of a new autoscaler's target
+// may have been set by an operator.
+const maybeManual = time.Hour
+
 func (d *Daemon) buildAutoscalers(ch *change, previous *round.Generation) error {
 	c := ch.next.Config
 	digest := c.Digests()
+	lost := records.LostParts(records.RecentLosses(d.options.Store.Losses(), maybeManual, d.env.Clock))[string(state.MemoryPart)]
 	for _, name := range ch.next.Names {
 		if fleet := c.Autoscalers[name].Target.Fleet; ch.next.Fleets[fleet] == nil {
 			return fmt.Errorf("autoscaler %q: there is no fleet %q", name, fleet)
@@ -75,7 +82,7 @@ func (d *Daemon) buildAutoscalers(ch *change, previous *round.Generation) error 
 			if record, ok := d.restored.Autoscalers[name]; ok {
 				stored = &record
 			}
-			a = d.env.NewAutoscaler(def, stored)
+			a = d.env.NewAutoscaler(def, stored, lost)
 			ch.added = append(ch.added, a)
 		case def != earlier:
 			ch.definitions[a] = def

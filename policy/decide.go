@@ -44,7 +44,9 @@ func Decide(settings Settings, spec Spec, memory Memory, status Status, observat
 	case settings.Mode == ModeOff:
 		p.switchedOff()
 	case current == 0 && p.stopped():
-		p.followStop()
+		p.leaveZero(CaseBelowMin, BelowMin, p.decision.MinReplicas)
+	case current == 0 && p.startsFirst():
+		p.leaveZero(CaseNeverStarted, InitialReplicas, min(max(*spec.InitialReplicas, p.decision.MinReplicas), spec.MaxReplicas))
 	case current == 0 && !p.computesAtZero():
 		p.disable()
 	case p.decision.Restore != nil:
@@ -101,7 +103,7 @@ func (p *pass) read() {
 	d, o := &p.decision, &p.observation
 	d.CurrentReplicas, d.StatusReplicas = o.SpecReplicas, o.StatusReplicas
 	d.DesiredReplicas = d.CurrentReplicas
-	d.PlatformMin, d.PlatformMax = o.PlatformMin, o.PlatformMax
+	d.PlatformMin, d.PlatformMax, d.NeverStarted = o.PlatformMin, o.PlatformMax, o.NeverStarted
 	if o.Hold != nil {
 		hold := *o.Hold
 		d.Hold = &hold
@@ -215,6 +217,8 @@ func (p *pass) whyChange() string {
 		return "current number of replicas above max_replicas"
 	case BelowMin:
 		return "current number of replicas below min_replicas"
+	case InitialReplicas:
+		return "the target has never been started"
 	case ForeignChanged:
 		return "a manual change of the count is reverted"
 	default:

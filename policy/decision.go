@@ -14,6 +14,9 @@ const (
 	// CaseStopped means that a schedule stopped the target, and that its window has not ended
 	// (deviation). Metrics are not evaluated.
 	CaseStopped Case = "Stopped"
+	// CaseNeverStarted means that a target that has never been started starts with its initial count
+	// (deviation). Metrics are not evaluated.
+	CaseNeverStarted Case = "NeverStarted"
 	// CaseOff means that the autoscaler's mode is off. Metrics are not read.
 	CaseOff Case = "Off"
 	// CaseAboveMax means that the target has more than max replicas. Metrics are not evaluated
@@ -47,7 +50,9 @@ const (
 	AboveMax       RescaleReason = "AboveMax"
 	BelowMin       RescaleReason = "BelowMin"
 	ForeignChanged RescaleReason = "ForeignChanged"
-	Commanded      RescaleReason = "Commanded"
+	// InitialReplicas means that a target that has never been started starts.
+	InitialReplicas RescaleReason = "InitialReplicas"
+	Commanded       RescaleReason = "Commanded"
 )
 
 // Decision is the result of one pass, with every step and its numbers.
@@ -68,6 +73,8 @@ type Decision struct {
 	PlatformMax *int32 `json:"platform_max,omitempty"`
 	// Foreign is a manual change since the last pass, or nil.
 	Foreign *ForeignChange `json:"foreign,omitempty"`
+	// NeverStarted reports whether the target has never been started.
+	NeverStarted bool `json:"never_started,omitempty"`
 	// Restore is the count to restore after a manual change, or nil.
 	Restore *Restoration `json:"restore,omitempty"`
 	// Mode restricts the autoscaler; empty for "on". Pauses lists the active pauses.

@@ -64,6 +64,40 @@ func TestPlatformBounds(t *testing.T) {
 	}
 }
 
+func TestInitialReplicas(t *testing.T) {
+	for _, test := range []struct {
+		name        string
+		initial     *int32
+		least, most int32
+		never, hold bool
+		want        policy.Case
+		replicas    int32
+	}{
+		{"without the key", nil, 2, 50, true, false, policy.CaseDisabled, 0},
+		{"a target that was started", new(int32(3)), 2, 50, false, false, policy.CaseDisabled, 0},
+		{"the initial count", new(int32(3)), 2, 50, true, false, policy.CaseNeverStarted, 3},
+		{"min_replicas is higher", new(int32(0)), 2, 50, true, false, policy.CaseNeverStarted, 2},
+		{"a schedule lowers max_replicas", new(int32(3)), 1, 2, true, false, policy.CaseNeverStarted, 2},
+		{"a schedule stops the target", new(int32(3)), 0, 0, true, false, policy.CaseStopped, 0},
+		{"the platform holds the target", new(int32(3)), 2, 50, true, true, policy.CaseNeverStarted, 3},
+		{"the metrics decide", new(int32(0)), 0, 50, true, false, policy.CaseMetrics, 4},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			spec := queueSpec(test.least, test.most)
+			spec.InitialReplicas = test.initial
+			o := queueOf(0, 0, 4000)
+			o.NeverStarted = test.never
+			if test.hold {
+				o.Hold = &policy.Hold{Reason: "DeploymentActive", Message: "busy"}
+			}
+			d := policy.Decide(benchSettings, spec, policy.Memory{}, policy.Status{}, o, start)
+			if d.Case != test.want || d.DesiredReplicas != test.replicas || d.Write != (test.replicas > 0 && !test.hold) {
+				t.Errorf("case = %s, desired replicas = %d (write %v), want %s, %d", d.Case, d.DesiredReplicas, d.Write, test.want, test.replicas)
+			}
+		})
+	}
+}
+
 func TestHold(t *testing.T) {
 	hold := &policy.Hold{Reason: "RolloutInProgress", Message: "a rollout of version 7 is in progress"}
 	memory, status := policy.Memory{}, policy.Status{}

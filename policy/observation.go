@@ -25,6 +25,9 @@ type Observation struct {
 	Hold *Hold `json:"hold,omitempty"`
 	// Foreign is set after a manual change since the last pass (deviation).
 	Foreign *ForeignChange `json:"foreign,omitempty"`
+	// NeverStarted reports whether every reading of the target had 0 replicas, and no operator has
+	// set its count (deviation).
+	NeverStarted bool `json:"never_started,omitempty"`
 	// Restore is the count to restore (deviation), or nil.
 	Restore *Restoration `json:"restore,omitempty"`
 	// Command is an operator's accepted request for a count (deviation), or nil.

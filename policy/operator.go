@@ -125,17 +125,21 @@ func (p *pass) fromZero() bool {
 // stopped reports whether a schedule with max_replicas = 0 scaled the target to zero.
 func (p *pass) stopped() bool { return p.decision.Memory.Stopped && p.fromZero() }
 
-// followStop keeps a stopped target at 0 until max_replicas is above 0. Then it scales to
-// min_replicas without the metrics, because some sources have no values without instances.
-func (p *pass) followStop() {
+// startsFirst reports whether the target has never been started and initial_replicas starts it.
+func (p *pass) startsFirst() bool { return p.spec.InitialReplicas != nil && p.observation.NeverStarted }
+
+// leaveZero keeps a target at 0 while a schedule stops it. Otherwise it scales to the count low
+// without the metrics, because some sources have no values without instances. If low is 0, the
+// metrics determine the count.
+func (p *pass) leaveZero(which Case, reason RescaleReason, low int32) {
 	d := &p.decision
 	switch {
 	case p.spec.MaxReplicas == 0:
 		p.forgetMissing()
 		d.Case, d.Message = CaseStopped, "no change: a schedule stops the target with max_replicas = 0"
-	case d.MinReplicas > 0:
+	case low > 0:
 		p.forgetMissing()
-		p.force(CaseBelowMin, BelowMin, d.MinReplicas)
+		p.force(which, reason, low)
 	default:
 		p.followMetrics()
 	}

@@ -38,6 +38,9 @@ type Spec struct {
 	MinReplicas *int32 `json:"min_replicas,omitempty"`
 	// MaxReplicas is the upper bound, at least 1 and MinReplicas (R14).
 	MaxReplicas int32 `json:"max_replicas"`
+	// InitialReplicas is the count of a target that has never been started (deviation): 0 to
+	// MaxReplicas. Nil leaves such a target disabled (R51).
+	InitialReplicas *int32 `json:"initial_replicas,omitempty"`
 	// Metrics are evaluated in this order (R46). An empty list means cpu at 80 % (R10).
 	Metrics []MetricSpec `json:"metrics,omitempty"`
 	// Behavior selects R61 to R70, even without rules. Nil selects R55 to R59 (R11).

@@ -57,6 +57,9 @@ func validateBounds(mistakes *mistakes, spec Spec, scaleToZero bool) {
 	case spec.MaxReplicas < minReplicas:
 		mistakes.add("max_replicas", spec.MaxReplicas, "must be at least min_replicas, which is "+itoa(minReplicas))
 	}
+	if initial := spec.InitialReplicas; initial != nil && (*initial < 0 || *initial > spec.MaxReplicas) {
+		mistakes.add("initial_replicas", *initial, "must be from 0 to max_replicas")
+	}
 	switch _, combined := inputsOf(&spec); {
 	case minReplicas != 0 || hasWholeMetric(&spec):
 	case combined:

@@ -46,6 +46,10 @@ type scalingTable struct {
 	MinReplicas *int32 `toml:"min_replicas"`
 	// MaxReplicas is the upper bound, at least 1 and at least MinReplicas.
 	MaxReplicas int32 `toml:"max_replicas"`
+	// InitialReplicas is the count of a target that is at 0 because it has never been started:
+	// 0 to max_replicas; a higher min_replicas applies, and 0 lets the metrics start it. By default, such a
+	// target stays at 0 until a user starts it. Not with compat = "strict".
+	InitialReplicas *int32 `toml:"initial_replicas" strict:"an HPA does not start a target that has 0 replicas"`
 	// Mode is the scope of actions: "recommend" decides and records but never scales, "up-only" and
 	// "down-only" disable the other direction (like select_policy = "Disabled"), "off" only reads
 	// the target; by default, "on".
@@ -165,7 +169,7 @@ func (t *table) readScaling(c *Config, given scalingTable, schedules []schedule.
 	}
 	a.Initialization, a.OutageHold, a.UnreadyAfter = given.Initialization, given.OutageHold, given.UnreadyAfter
 	a.Guard = guardOf(given.Guard, kinds.Fleets[c.Fleets[a.Target.Fleet].Kind].Guarded)
-	spec := policy.Spec{MinReplicas: given.MinReplicas, MaxReplicas: given.MaxReplicas}
+	spec := policy.Spec{MinReplicas: given.MinReplicas, MaxReplicas: given.MaxReplicas, InitialReplicas: given.InitialReplicas}
 	for i, metric := range given.Metrics {
 		spec.Metrics = append(spec.Metrics, metric.spec(i))
 		metric.validate(t, element("metrics", i))

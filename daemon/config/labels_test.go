@@ -36,6 +36,7 @@ url = "http://127.0.0.1:9090"
 target            = { fleet = "local", service = "worker", requests = { cpu = "250m" } }
 min_replicas      = 2
 max_replicas      = 40
+initial_replicas  = 3
 sync_period       = "30s"
 on_foreign_change = "restore"
 mode = "up-only"
@@ -80,33 +81,34 @@ tolerance            = 0.05
 `
 
 var wholeLabels = map[string]string{
-	"hpad.enable":                   "true",
-	"hpad.min":                      "2",
-	"hpad.max":                      "40",
-	"hpad.sync_period":              "30s",
-	"hpad.on_foreign_change":        "restore",
-	"hpad.mode":                     "up-only",
-	"hpad.initialization":           "90s",
-	"hpad.outage_hold":              "5m",
-	"hpad.unready_after":            "2m",
-	"hpad.guard.drop":               "30%",
-	"hpad.cpu":                      "60",
-	"hpad.memory":                   "75%",
-	"hpad.requests.cpu":             "250m",
-	"hpad.metrics.0.type":           "External",
-	"hpad.metrics.0.name":           "queue",
-	"hpad.metrics.0.source":         "prom",
-	"hpad.metrics.0.query":          `ready{a="b"}`,
-	"hpad.metrics.0.select.queue":   "checkout",
-	"hpad.metrics.0.average_value":  "30",
-	"hpad.combine":                  "cpu + memory + 2 * queue + load",
-	"hpad.average_value":            "7",
-	"hpad.metrics.1.type":           "Instances",
-	"hpad.metrics.1.name":           "load",
-	"hpad.metrics.1.source":         "prom",
-	"hpad.metrics.1.query":          "x",
-	"hpad.metrics.1.instance_label": "alloc_id",
-	"hpad.metrics.1.average_value":  "1.5",
+	"hpad.enable":                                   "true",
+	"hpad.min":                                      "2",
+	"hpad.max":                                      "40",
+	"hpad.initial_replicas":                         "3",
+	"hpad.sync_period":                              "30s",
+	"hpad.on_foreign_change":                        "restore",
+	"hpad.mode":                                     "up-only",
+	"hpad.initialization":                           "90s",
+	"hpad.outage_hold":                              "5m",
+	"hpad.unready_after":                            "2m",
+	"hpad.guard.drop":                               "30%",
+	"hpad.cpu":                                      "60",
+	"hpad.memory":                                   "75%",
+	"hpad.requests.cpu":                             "250m",
+	"hpad.metrics.0.type":                           "External",
+	"hpad.metrics.0.name":                           "queue",
+	"hpad.metrics.0.source":                         "prom",
+	"hpad.metrics.0.query":                          `ready{a="b"}`,
+	"hpad.metrics.0.select.queue":                   "checkout",
+	"hpad.metrics.0.average_value":                  "30",
+	"hpad.combine":                                  "cpu + memory + 2 * queue + load",
+	"hpad.average_value":                            "7",
+	"hpad.metrics.1.type":                           "Instances",
+	"hpad.metrics.1.name":                           "load",
+	"hpad.metrics.1.source":                         "prom",
+	"hpad.metrics.1.query":                          "x",
+	"hpad.metrics.1.instance_label":                 "alloc_id",
+	"hpad.metrics.1.average_value":                  "1.5",
 	"hpad.behavior.scale_down.stabilization_window": "4m",
 	"hpad.behavior.scale_down.policies.0.type":      "Percent",
 	"hpad.behavior.scale_down.policies.0.value":     "10",
@@ -176,7 +178,10 @@ func TestEachLabelCounts(t *testing.T) {
 		if key == "value" || key == "utilization" {
 			continue // not together with average_value
 		}
-		prefix := targets.LabelPrefix + strings.TrimSuffix(key, "_replicas")
+		if key == "min_replicas" || key == "max_replicas" {
+			key = key[:3]
+		}
+		prefix := targets.LabelPrefix + key
 		if !slices.ContainsFunc(slices.Collect(maps.Keys(wholeLabels)), func(label string) bool {
 			return label == prefix || strings.HasPrefix(label, prefix+".")
 		}) {
@@ -225,8 +230,8 @@ func TestLabeledMistakes(t *testing.T) {
 		"empty hpad.enable":    {map[string]string{"hpad.enable": ""}, `hpad.enable: must be "true" or "false"`},
 		"unknown":              {map[string]string{"hpad.maxx": "3"}, `hpad.maxx: unknown key; did you mean "max"?`},
 		"unknown part":         {map[string]string{"hpad.guard.dropp": "3"}, `hpad.guard.dropp: unknown key; did you mean "drop"?`},
-		"the target":           {map[string]string{"hpad.target": "x"}, `hpad.target: unknown key; allowed are average_value, behavior, combine, cpu, enable, guard, initialization, max, memory, metrics, min, mode, on_foreign_change, outage_hold, requests, sync_period, unready_after, utilization, value`},
-		"label without a key":  {map[string]string{"hpad.": "x"}, `hpad.: unknown key; allowed are average_value, behavior, combine, cpu, enable, guard, initialization, max, memory, metrics, min, mode, on_foreign_change, outage_hold, requests, sync_period, unready_after, utilization, value`},
+		"the target":           {map[string]string{"hpad.target": "x"}, `hpad.target: unknown key; allowed are average_value, behavior, combine, cpu, enable, guard, initial_replicas, initialization, max, memory, metrics, min, mode, on_foreign_change, outage_hold, requests, sync_period, unready_after, utilization, value`},
+		"label without a key":  {map[string]string{"hpad.": "x"}, `hpad.: unknown key; allowed are average_value, behavior, combine, cpu, enable, guard, initial_replicas, initialization, max, memory, metrics, min, mode, on_foreign_change, outage_hold, requests, sync_period, unready_after, utilization, value`},
 		"not a number":         {map[string]string{"hpad.min": "two"}, `hpad.min = "two": must be a whole number`},
 		"too large":            {map[string]string{"hpad.max": "3000000000"}, `hpad.max = "3000000000": must be a whole number from -2147483648 to 2147483647`},
 		"label and short form": {map[string]string{"hpad.max": "3", "hpad.max_replicas": "4"}, `hpad.max_replicas = "4": is already set by another label`},

@@ -107,6 +107,8 @@ func givenText(d policy.Decision) string {
 		return fmt.Sprintf("above max (%d)", d.MaxReplicas)
 	case policy.CaseBelowMin:
 		return fmt.Sprintf("below min (%d)", d.MinReplicas)
+	case policy.CaseNeverStarted:
+		return "the target has never been started (initial_replicas)"
 	case policy.CaseRestored:
 		return restoredText(d)
 	case policy.CaseCommanded:

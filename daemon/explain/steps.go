@@ -177,6 +177,8 @@ func caseText(c policy.Case) string {
 		return "more than max: the count becomes max, without the metrics (R25.4b)"
 	case policy.CaseBelowMin:
 		return "fewer than min: the count becomes min, without the metrics (R25.4c)"
+	case policy.CaseNeverStarted:
+		return "zero replicas of a target that has never been started: the count becomes initial_replicas, without the metrics"
 	case policy.CaseRestored:
 		return "the count is restored after an external change: metrics are only recorded"
 	case policy.CaseMetrics:

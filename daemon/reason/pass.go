@@ -96,6 +96,8 @@ func ofChange(d *policy.Decision) Code {
 		return AboveMax
 	case d.Reason == policy.BelowMin:
 		return BelowMin
+	case d.Reason == policy.InitialReplicas:
+		return InitialReplicas
 	case d.Reason == policy.ForeignChanged:
 		return ForeignChanged
 	case d.Reason == policy.Commanded:

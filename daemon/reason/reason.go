@@ -22,6 +22,8 @@ const (
 	// AboveMax and BelowMin are corrections of a count outside the bounds.
 	AboveMax
 	BelowMin
+	// InitialReplicas is the first start of a target.
+	InitialReplicas
 	// ForeignChanged is the restoration of a count after an external change.
 	ForeignChanged
 	// Commanded is a count that an operator set.
@@ -100,7 +102,7 @@ const (
 )
 
 var names = [codes]string{
-	"", "MetricAboveTarget", "AllBelowTarget", "MetricMissing", "EarlierRecommendation", "AboveMax", "BelowMin", "ForeignChanged", "Commanded", "RescaledInPart",
+	"", "MetricAboveTarget", "AllBelowTarget", "MetricMissing", "EarlierRecommendation", "AboveMax", "BelowMin", "InitialReplicas", "ForeignChanged", "Commanded", "RescaledInPart",
 	"MetricsAtTarget", "SomeMetricsFailed", "ScaleDownStabilized", "ScaleUpStabilized", "TooFewReplicas", "TooManyReplicas",
 	"ScaleUpLimit", "ScaleDownLimit", "NoReadyInstance", "DirectionDisabled", "PlatformMin", "PlatformMax", "ScalingDisabled", "ModeOff",
 	"DryRun", "Paused", "BreakerOpen", "ModeRecommend", "Held", "ImplausibleReading",

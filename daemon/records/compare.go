@@ -19,6 +19,7 @@ func Follows(after, before *state.Record, period time.Duration) bool {
 		same(before.Replay, after.Replay) && sameStatus(&before.Status, &after.Status) &&
 		same(before.ExpectedReplicas, after.ExpectedReplicas) && same(before.Restore, after.Restore) &&
 		same(before.LastCounts, after.LastCounts) && before.ImplausibleReadings == after.ImplausibleReadings && same(before.Bounds, after.Bounds) &&
+		before.NeverStarted == after.NeverStarted &&
 		SameObstacle(before.Obstacle, after.Obstacle) && before.Memory.SameMissing(&after.Memory) &&
 		before.Memory.NoReadySince.Equal(after.Memory.NoReadySince) && before.Memory.Stopped == after.Memory.Stopped
 }

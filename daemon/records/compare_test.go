@@ -69,6 +69,7 @@ func TestFollows(t *testing.T) {
 		"desired count":      func(r *state.Record) { r.Status.DesiredReplicas = 4 },
 		"condition":          func(r *state.Record) { r.Status.Conditions = []policy.Condition{{Type: policy.ScalingActive}} },
 		"first ready time":   func(r *state.Record) { r.Memory.NoReadySince = start },
+		"first start":        func(r *state.Record) { r.NeverStarted = !r.NeverStarted },
 		"stop by a schedule": func(r *state.Record) { r.Memory.Stopped = !r.Memory.Stopped },
 	} {
 		after := before

@@ -100,11 +100,12 @@ func (a *Autoscaler) Reading(target targets.Ref) *targets.Reading {
 	return nil
 }
 
-// NewAutoscaler returns an autoscaler with its stored record, which is nil for a new autoscaler.
-func (e *Env) NewAutoscaler(def *Definition, record *state.Record) *Autoscaler {
+// NewAutoscaler returns an autoscaler with its stored record, which is nil for a new autoscaler. The
+// argument lost reports whether the record may have been lost, so that a count of 0 may be manual.
+func (e *Env) NewAutoscaler(def *Definition, record *state.Record, lost bool) *Autoscaler {
 	a := &Autoscaler{Name: def.Name, added: time.Now(), metrics: e.Metrics.Autoscaler(def.Name)}
 	a.definition.Store(def)
-	published := &Result{Record: state.Record{Created: e.Clock.Now()}}
+	published := &Result{Record: state.Record{Created: e.Clock.Now(), NeverStarted: !lost}}
 	if record != nil {
 		published.Record = *record
 		if record.Obstacle != nil {

@@ -98,6 +98,14 @@ func (p *pass) settleIntention(observation *policy.Observation) []policy.Event {
 	return settlement.Events
 }
 
+// findStart clears NeverStarted at the first count above 0 and at any change by an external writer.
+func (p *pass) findStart(observation *policy.Observation) {
+	if observation.SpecReplicas > 0 || observation.Foreign != nil {
+		p.after.Record.NeverStarted = false
+	}
+	observation.NeverStarted = p.after.Record.NeverStarted
+}
+
 // findForeign detects a change of the count by an external writer. If on_foreign_change is
 // "restore", it requests the previous count again, except 0: a change from 0 enables the
 // autoscaler.

@@ -95,6 +95,7 @@ func (p *pass) decide() {
 	if after.suspect = p.rejectImplausible(&observation, reading); !after.suspect {
 		after.extraEvents = p.settleIntention(&observation)
 		p.findForeign(&observation)
+		p.findStart(&observation)
 		if (def.Endpoints != nil || a.followed.Load()) && observation.ReadError == "" {
 			a.reading.Store(&accepted{def.Target, reading})
 		}
@@ -125,6 +126,9 @@ func recordUnder(before *state.Record, def *Definition, now time.Time) state.Rec
 	if record.Target != def.Target {
 		record.Intention, record.ExpectedReplicas, record.Restore, record.LastCounts, record.ImplausibleReadings = nil, nil, nil, nil, 0
 		record.Memory.NoReadySince = time.Time{}
+		if before.Target.Name != "" && !before.Status.Disabled() { // the 0 of a renamed fleet may be manual
+			record.NeverStarted = true
+		}
 	}
 	record.Through, record.Replay = now, nil
 	record.Target, record.Labels, record.Fingerprint, record.Digest = def.Target, def.Labels, def.Fingerprint, def.Digest

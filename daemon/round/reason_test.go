@@ -123,8 +123,9 @@ var scenarios = map[reason.Code]func(*daemontest.World, *collectedCodes){
 		retarget(w, func(target *targettest.MemoryTarget) { target.Replicas = 5 })
 		o.watch(time.Minute)
 	},
-	reason.AboveMax: runWithLoad(120, 5, 5),
-	reason.BelowMin: runWithLoad(2, 5, 5, func(a *config.Autoscaler) { *a.Spec.MinReplicas = 4 }),
+	reason.AboveMax:        runWithLoad(120, 5, 5),
+	reason.BelowMin:        runWithLoad(2, 5, 5, func(a *config.Autoscaler) { *a.Spec.MinReplicas = 4 }),
+	reason.InitialReplicas: runWithLoad(0, 5, 5, func(a *config.Autoscaler) { a.Spec.InitialReplicas = new(int32(2)) }),
 	reason.ForeignChanged: func(w *daemontest.World, o *collectedCodes) {
 		w.AddWithValue("web", 3, 3, func(a *config.Autoscaler) { a.OnForeignChange = config.RestoreForeignChange })
 		w.Start()

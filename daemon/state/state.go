@@ -101,6 +101,9 @@ type Record struct {
 	// ExpectedReplicas is the count after the last pass, or nil if unknown. If the next reading has
 	// a different count, an external writer changed it.
 	ExpectedReplicas *int32 `json:"left,omitempty"`
+	// NeverStarted reports whether every accepted reading of Target had 0 replicas, and no operator
+	// has set the count. It is false in records of older versions.
+	NeverStarted bool `json:"never_started,omitempty"`
 	// Restore is a manual change to revert, or nil.
 	Restore *Restoration `json:"restore,omitempty"`
 	// LastCounts contains the counts from the last accepted reading of Target, or nil if unknown.
