@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/hpad/hpad/settings/secret"
 )
 
 // window limits the text that the rules read around a position, in bytes, to keep the time linear.
@@ -107,7 +109,7 @@ func (s *scanner) name(at int) (name string, begin int) {
 		return name[1:], begin + 1 // the first letter is part of an escaped line end
 	}
 	if strings.EqualFold(name, "key") && strings.HasSuffix(rest, " ") {
-		if _, kind := cutLast(rest[:len(rest)-1]); slices.Contains(keyKinds, strings.ToLower(kind)) {
+		if _, kind := cutLast(rest[:len(rest)-1]); slices.Contains(secret.KeyKinds, strings.ToLower(kind)) {
 			return kind + name, begin
 		}
 	}
