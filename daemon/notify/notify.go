@@ -20,7 +20,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/common/config"
 	"go.uber.org/zap"
 
 	"github.com/hpad/hpad/daemon/problem"
@@ -136,7 +135,7 @@ type Notifier struct {
 // New returns a notifier for a valid configuration. It posts events after Start is called. New
 // returns an error if it cannot read a file of the configuration.
 func New(name string, c Config, log *zap.Logger) (*Notifier, error) {
-	client, err := config.NewClientFromConfig(c.ClientConfig(), "notify", httpclient.Secrets)
+	client, err := c.NewClient("notify", nil)
 	if err != nil {
 		return nil, fmt.Errorf("notifications %q: %w", name, err)
 	}

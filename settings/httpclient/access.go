@@ -24,6 +24,9 @@ type Access struct {
 	// TokenFile is the path of a file with a bearer token, which is read again for every
 	// request; may be empty.
 	TokenFile string `toml:"token_file" excludes:"basic_auth"`
+	// OAuth2 contains the client credentials for access tokens; without this table, OAuth 2 is
+	// disabled. Tokens are renewed before they expire.
+	OAuth2 *OAuth2 `toml:"oauth2" excludes:"basic_auth token_file"`
 	// Headers contains headers that are sent with every request, such as a tenant name.
 	Headers map[string]string `toml:"headers"`
 	// TLS applies to https. Its files are read again after a change.
@@ -58,7 +61,7 @@ type TLS struct {
 // Validate returns the errors that the field tags do not cover. Field paths are relative to the
 // table, such as "tls.server_name".
 func (a Access) Validate() []settings.FieldError {
-	return append(ValidateHeaders("headers", a.Headers), a.TLS.Validate()...)
+	return slices.Concat(ValidateHeaders("headers", a.Headers), a.TLS.Validate(), a.OAuth2.Validate())
 }
 
 // Validate returns the errors below "tls" that the field tags do not cover. A nil TLS is valid.
@@ -81,13 +84,34 @@ func ValidateHeaders(table string, headers map[string]string) []settings.FieldEr
 	return errs
 }
 
+// ValidateParams returns all errors in a table of URL or form parameters: reserved names and secrets,
+// because servers and proxies log parameters.
+func ValidateParams(table string, params map[string]string, reserved ...string) []settings.FieldError {
+	var errs []settings.FieldError
+	for _, name := range slices.Sorted(maps.Keys(params)) {
+		detail := ""
+		switch {
+		case name == "":
+			detail = "is not a name of a parameter"
+		case slices.Contains(reserved, name):
+			detail = "must not be set: hpad sets it"
+		case secret.Named(name):
+			detail = "must not contain a secret, because parameters appear in logs: use headers, or a key that names a file"
+		}
+		if detail != "" {
+			errs = append(errs, settings.FieldError{Field: table + "." + name, Detail: detail})
+		}
+	}
+	return errs
+}
+
 // checkHeader returns the error of a header, or "" if it is valid.
 func checkHeader(name, value string) string {
 	canonical := http.CanonicalHeaderKey(name)
 	_, reserved := config.ReservedHeaders[canonical]
 	switch {
 	case canonical == "Authorization":
-		return "must not be set here: use basic_auth or token_file"
+		return "must not be set here: use basic_auth, token_file or oauth2"
 	case reserved:
 		return "must not be set: it is reserved for the connection"
 	case name == "" || strings.ContainsFunc(name, notInHeaderName):
@@ -124,8 +148,8 @@ func SetHeaderFiles(header http.Header, files map[string]string) error {
 var Secrets = config.WithSecretManager(secret.Files{})
 
 // ClientConfig converts the settings. Proxies come from the environment (HTTPS_PROXY,
-// NO_PROXY). A client requires the option [Secrets]. It does not follow redirects, because they would lose the body of a
-// request.
+// NO_PROXY). [NewClient] makes a client of it, which does not follow redirects, because they would lose
+// the body of a request.
 func (a Access) ClientConfig() config.HTTPClientConfig {
 	made := config.HTTPClientConfig{
 		EnableHTTP2: true,

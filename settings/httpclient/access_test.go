@@ -60,7 +60,7 @@ func TestValidateHeaders(t *testing.T) {
 		"extra.X-Lines: must not contain control characters such as line ends",
 		"extra.X-Ümlaut: is not a valid header name: use letters, digits and hyphens",
 		"extra.X:Y: is not a valid header name: use letters, digits and hyphens",
-		"extra.authorization: must not be set here: use basic_auth or token_file",
+		"extra.authorization: must not be set here: use basic_auth, token_file or oauth2",
 		"extra.content-type: must not be set: it is reserved for the connection",
 	}
 	if diff := cmp.Diff(want, messages(ValidateHeaders("extra", headers))); diff != "" {

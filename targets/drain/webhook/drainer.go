@@ -17,8 +17,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/common/config"
-
 	"github.com/hpad/hpad/settings"
 	"github.com/hpad/hpad/settings/httpclient"
 	"github.com/hpad/hpad/targets"
@@ -56,7 +54,7 @@ type Drainer struct {
 // New returns a drainer, which connects on first use. The configuration must be valid and have
 // its defaults set. An error names the file that cannot be used.
 func New(c Config) (*Drainer, error) {
-	client, err := config.NewClientFromConfig(c.ClientConfig(), "drain", httpclient.Secrets)
+	client, err := c.NewClient("drain", nil)
 	if err != nil {
 		return nil, fmt.Errorf("prepare calls of the drain webhook: %w", err)
 	}
