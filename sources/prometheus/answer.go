@@ -141,7 +141,7 @@ func explainStatus(response *http.Response, body []byte) error {
 	case class == 3:
 		return fmt.Errorf("server redirected with %s to %q; set url to the address of the API", status, withoutCredentials(response.Header.Get("Location")))
 	case response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden:
-		return fmt.Errorf("server returned %s: %s; check basic_auth, token_file, headers and tls", status, errorText(body))
+		return fmt.Errorf("server returned %s: %s; check the credentials, headers and tls", status, errorText(body))
 	case response.StatusCode == http.StatusNotFound && response.Request != nil:
 		return fmt.Errorf("server returned %s for %s %q: %s", status,
 			response.Request.Method, withoutCredentials(response.Request.URL.String()), errorText(body))

@@ -31,6 +31,12 @@ type Config struct {
 	// lookback_delta. It does not affect ranges in square brackets. 0 means the server's
 	// default, usually 5m. Prometheus before 2.43 ignores it.
 	MaxAge time.Duration `toml:"max_age" min:"0s" whole:"1s" must:"whole seconds, such as \"90s\", or 0 for the server's own default"`
+	// Method is "GET" or "POST". If it is empty, queries are POST, and GET after the server or a proxy
+	// has rejected POST (403, 405 or 501) but not GET.
+	Method string `toml:"method" values:"GET POST"`
+	// Params contains parameters that are sent in the address of every query, such as "dedup". It must
+	// not contain secrets.
+	Params map[string]string `toml:"params"`
 	// TimeTolerance is the permitted difference between the time of a result and the requested
 	// instant; 0 requires equality to the millisecond. Use it for servers that return the time
 	// of a sample, or whole seconds. Old samples are then accepted.
@@ -63,12 +69,16 @@ func (c *Config) Validate() []settings.FieldError {
 		errs = append(errs, fieldErr)
 	}
 	errs = append(errs, settings.Validate(c)...)
+	errs = append(errs, httpclient.ValidateParams("params", c.Params, "query", "time")...)
+	if _, set := c.Params[lookbackParam]; set {
+		errs = append(errs, settings.FieldError{Field: "params." + lookbackParam, Detail: "must not be set here: use max_age"})
+	}
 	return append(errs, c.Access.Validate()...)
 }
 
 var server = httpclient.Address{
 	Form:        `must be the URL of a Prometheus server, such as "http://127.0.0.1:9090"`,
-	Credentials: "basic_auth or token_file",
+	Credentials: "basic_auth, token_file or oauth2",
 	End:         `must end with the path: no "?" and no "#"`,
 }
 

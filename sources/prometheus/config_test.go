@@ -61,7 +61,7 @@ func TestURLWithPath(t *testing.T) {
 func TestConfigValidate(t *testing.T) {
 	const (
 		form        = `must be the URL of a Prometheus server, such as "http://127.0.0.1:9090"`
-		credentials = "must not contain credentials: use basic_auth or token_file"
+		credentials = "must not contain credentials: use basic_auth, token_file or oauth2"
 		path        = `must end with the path: no "?" and no "#"`
 	)
 	for _, test := range []struct {
@@ -110,11 +110,25 @@ func TestConfigValidate(t *testing.T) {
 				"headers.Host: must not be set: it is reserved for the connection",
 				"headers.X Y: is not a valid header name: use letters, digits and hyphens",
 				"headers.X-Lines: must not contain control characters such as line ends",
-				"headers.authorization: must not be set here: use basic_auth or token_file",
+				"headers.authorization: must not be set here: use basic_auth, token_file or oauth2",
 			},
 		},
 		{"certificate without key", func(c *Config) { c.TLS.CertFile = "cert" }, []string{"tls.key_file: is required with cert_file"}},
 		{"key without certificate", func(c *Config) { c.TLS.KeyFile = "key" }, []string{"tls.cert_file: is required with key_file"}},
+		{"methods", func(c *Config) { c.Method = "PUT" }, []string{`method = "PUT": must be "GET" or "POST"`}},
+		{
+			"params",
+			func(c *Config) {
+				c.Params = map[string]string{"query": "up", "time": "0", "lookback_delta": "1m", "api_key": "hunter2", "": "x", "partial_response": "false"}
+			},
+			[]string{
+				"params.: is not a name of a parameter",
+				"params.api_key: must not contain a secret, because parameters appear in logs: use headers, or a key that names a file",
+				"params.query: must not be set: hpad sets it",
+				"params.time: must not be set: hpad sets it",
+				"params.lookback_delta: must not be set here: use max_age",
+			},
+		},
 		{"several errors", func(c *Config) { c.URL, c.Timeout, c.TLS.KeyFile = "", 0, "key" }, []string{
 			"url: " + form, `timeout = "0s": must be more than 0, such as "10s"`, "tls.cert_file: is required with key_file",
 		}},

@@ -6,22 +6,27 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/common/config"
 	"golang.org/x/sync/semaphore"
 
 	"github.com/hpad/hpad/settings/httpclient"
 	"github.com/hpad/hpad/sources"
 )
 
-const queryPath = "/api/v1/query"
+const (
+	queryPath = "/api/v1/query"
+	// lookbackParam is the parameter of a query with the maximum age of a sample.
+	lookbackParam = "lookback_delta"
+)
 
 // Source queries one server. It is safe for concurrent use.
 type Source struct {
@@ -31,7 +36,7 @@ type Source struct {
 	http    *http.Client
 	slots   *semaphore.Weighted
 	budget  *sources.Budget
-	// getOnly is true while the server or a proxy in front of it rejects POST but accepts GET.
+	// getOnly is true if queries are GET: the server or a proxy in front of it rejects POST but not GET.
 	getOnly atomic.Bool
 	// maxAnswer is maxAnswerBytes, except in tests.
 	maxAnswer int64
@@ -42,11 +47,11 @@ type Source struct {
 // connect. The source uses the proxies from the environment (HTTPS_PROXY, NO_PROXY).
 func New(name string, cfg *Config, budget *sources.Budget) (*Source, error) {
 	address := withoutCredentials(cfg.URL)
-	client, err := config.NewClientFromConfig(cfg.ClientConfig(), name, config.WithUserAgent("hpad"), httpclient.Secrets)
+	client, err := cfg.NewClient(name, nil)
 	if err != nil {
 		return nil, fmt.Errorf("source %q: prepare connections to %q: %w", name, address, err)
 	}
-	return &Source{
+	s := &Source{
 		name:    name,
 		config:  *cfg,
 		address: address,
@@ -55,7 +60,9 @@ func New(name string, cfg *Config, budget *sources.Budget) (*Source, error) {
 		budget:  budget,
 
 		maxAnswer: maxAnswerBytes,
-	}, nil
+	}
+	s.getOnly.Store(cfg.Method == http.MethodGet)
+	return s, nil
 }
 
 // Query evaluates a query at an instant, to the millisecond. A zero instant means the server's
@@ -96,7 +103,7 @@ func (s *Source) query(ctx context.Context, query sources.Query, at time.Time) (
 		form.Set("time", strconv.FormatFloat(float64(at.UnixMilli())/1000, 'f', -1, 64))
 	}
 	if age := cmp.Or(query.MaxAge, s.config.MaxAge); age > 0 {
-		form.Set("lookback_delta", age.String())
+		form.Set(lookbackParam, age.String())
 	}
 	err = s.request(ctx, func(ctx context.Context) error {
 		response, err := s.send(ctx, form)
@@ -140,41 +147,54 @@ func (s *Source) request(ctx context.Context, request func(context.Context) erro
 	case errors.Is(err, sources.ErrBudget):
 		return err
 	}
-	return fmt.Errorf("no response within the timeout of %s (sources.%s.timeout): %w", s.config.Timeout, s.name, limited.Err())
+	cause := limited.Err()
+	if login, ok := errors.AsType[*httpclient.LoginError](err); ok {
+		cause = login
+	}
+	return fmt.Errorf("no response within the timeout of %s (sources.%s.timeout): %w", s.config.Timeout, s.name, cause)
 }
 
 // send sends a query as a POST, or as a GET if the server or a proxy in front of it rejects
-// POST. The source then uses GET until a GET fails.
+// POST. The source then uses GET until GET is rejected too.
 func (s *Source) send(ctx context.Context, form url.Values) (*http.Response, error) {
-	address := s.config.at(queryPath)
 	if !s.getOnly.Load() {
-		request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(form.Encode()))
-		if err != nil {
-			return nil, err
+		response, err := s.do(ctx, http.MethodPost, nil, strings.NewReader(form.Encode()))
+		if err != nil || s.config.Method != "" || !rejectsMethod(response) {
+			return response, err
 		}
-		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		request.Header["Idempotency-Key"] = nil // lets the transport retry on a different connection; it is not sent
-		response, err := s.http.Do(request)
-		if err != nil {
-			return nil, err
-		}
-		switch response.StatusCode {
-		case http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusNotImplemented:
-			_, _ = io.CopyN(io.Discard, response.Body, maxErrorBytes)
-			_ = response.Body.Close()
-		default:
-			return response, nil
-		}
+		_, _ = io.CopyN(io.Discard, response.Body, maxErrorBytes)
+		_ = response.Body.Close()
 	}
-	response, err := s.get(ctx, address+"?"+form.Encode())
-	s.getOnly.Store(err == nil && response.StatusCode == http.StatusOK)
+	response, err := s.do(ctx, http.MethodGet, form, http.NoBody)
+	if s.config.Method == "" && err == nil {
+		s.getOnly.Store(!rejectsMethod(response))
+	}
 	return response, err
 }
 
-func (s *Source) get(ctx context.Context, address string) (*http.Response, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+// rejectsMethod reports whether a response may reject the method of its request. A proxy with rules
+// for methods, as in OpenShift, returns 403.
+func rejectsMethod(response *http.Response) bool {
+	return slices.Contains([]int{http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusNotImplemented}, response.StatusCode)
+}
+
+// do sends a request with the configured URL parameters and others.
+func (s *Source) do(ctx context.Context, method string, others url.Values, body io.Reader) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, method, s.config.at(queryPath), body)
 	if err != nil {
 		return nil, err
+	}
+	params := maps.Clone(others)
+	if params == nil {
+		params = url.Values{}
+	}
+	for name, value := range s.config.Params {
+		params.Set(name, value)
+	}
+	request.URL.RawQuery = params.Encode()
+	if method == http.MethodPost {
+		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		request.Header["Idempotency-Key"] = nil // lets the transport retry on a different connection; it is not sent
 	}
 	return s.http.Do(request)
 }

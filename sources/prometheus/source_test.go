@@ -220,8 +220,8 @@ func TestQueryErrors(t *testing.T) {
 			answering(200, "application/json", `{"status":"error","errorType":"internal","error":"oops"}`),
 			"server returned internal: oops",
 		},
-		{"unauthorized", answering(401, "text/plain", "Unauthorized\n"), `server returned 401 Unauthorized: "Unauthorized"; check basic_auth, token_file, headers and tls`},
-		{"forbidden", answering(403, "text/plain", ""), "server returned 403 Forbidden: (empty body); check basic_auth, token_file, headers and tls"},
+		{"unauthorized", answering(401, "text/plain", "Unauthorized\n"), `server returned 401 Unauthorized: "Unauthorized"; check the credentials, headers and tls`},
+		{"forbidden", answering(403, "text/plain", ""), "server returned 403 Forbidden: (empty body); check the credentials, headers and tls"},
 		{
 			"web page from a proxy",
 			answering(200, "text/html", html),
@@ -466,39 +466,68 @@ func TestQueryRequest(t *testing.T) {
 }
 
 // TestQueryFallsBackToGet checks that if a proxy rejects POST, each query is a GET from then
-// on, until a GET fails.
+// on, until GET is rejected too. The error is that of the GET.
 func TestQueryFallsBackToGet(t *testing.T) {
 	for _, status := range []int{http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusNotImplemented} {
 		reply := recorded(t, "200-sum")
 		var methods []string
-		rejected := http.MethodPost
+		// statuses contains the statuses of rejected methods, or 0.
+		var statuses map[string]int
 		server := serve(t, func(w http.ResponseWriter, r *http.Request) {
 			methods = append(methods, r.Method)
-			if r.Method == rejected {
-				w.WriteHeader(status)
+			if status := statuses[r.Method]; status != 0 {
+				http.Error(w, "no "+r.Method, status)
 				return
 			}
-			if got := r.FormValue("query"); got != "up" {
-				t.Errorf("query in the %s = %q, want %q", r.Method, got, "up")
+			if got := r.FormValue("query"); got != "up" || r.URL.Query().Get("dedup") != "true" {
+				t.Errorf("query in the %s = %q with the parameters %s", r.Method, got, r.URL.Query())
 			}
 			reply(w, r)
 		})
-		source := newSource(t, server.URL, nil)
+		source := newSource(t, server.URL, func(c *Config) { c.Params = map[string]string{"dedup": "true"} })
 		for _, step := range []struct {
-			rejected, want string
-			fails          bool
+			statuses   map[string]int
+			want, fail string
 		}{
-			{http.MethodPost, "POST GET", false},
-			{http.MethodPost, "GET", false},
-			{http.MethodGet, "GET", true},
-			{http.MethodGet, "POST", false},
-			{http.MethodPost, "POST GET", false},
+			{map[string]int{"POST": status}, "POST GET", ""},
+			{map[string]int{"POST": status}, "GET", ""},
+			{map[string]int{"POST": status, "GET": 500}, "GET", `500 Internal Server Error: "no GET"`},
+			{map[string]int{"POST": status, "GET": 401}, "GET", `401 Unauthorized: "no GET"`},
+			{map[string]int{"GET": status}, "GET", `"no GET"`},
+			{map[string]int{"GET": status}, "POST", ""},
+			{map[string]int{"POST": status, "GET": 403}, "POST GET", `403 Forbidden: "no GET"`},
+			{map[string]int{"POST": status, "GET": 403}, "POST GET", `403 Forbidden: "no GET"`},
+			{map[string]int{"POST": status}, "POST GET", ""},
 		} {
-			methods, rejected = nil, step.rejected
-			_, err := source.Query(t.Context(), sources.Query{Text: "up"}, at)
-			if got := strings.Join(methods, " "); got != step.want || (err != nil) != step.fails {
-				t.Errorf("requests with status %d for %s = %s, want %s; error %v", status, rejected, got, step.want, err)
+			methods, statuses = nil, step.statuses
+			query(t, source, step.fail)
+			if got := strings.Join(methods, " "); got != step.want {
+				t.Errorf("requests with statuses %v = %s, want %s", step.statuses, got, step.want)
 			}
+		}
+	}
+}
+
+// TestQueryMethod checks that a configured method is not replaced.
+func TestQueryMethod(t *testing.T) {
+	for _, method := range []string{http.MethodGet, http.MethodPost} {
+		var methods []string
+		status := http.StatusForbidden
+		reply := recorded(t, "200-sum")
+		server := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			methods = append(methods, r.Method)
+			if status != http.StatusOK {
+				w.WriteHeader(status)
+				return
+			}
+			reply(w, r)
+		})
+		source := newSource(t, server.URL, func(c *Config) { c.Method = method })
+		query(t, source, "403 Forbidden")
+		status = http.StatusOK
+		query(t, source, "")
+		if got, want := strings.Join(methods, " "), method+" "+method; got != want {
+			t.Errorf("requests with method %s = %s", method, got)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 // named matches a reference to a test: its directory, its function and, after a slash, a case. A
 // reference that has only a case is to the preceding test, or to the test in the table header.
-var named = regexp.MustCompile("`(?:((?:test|daemon|policy|sources|targets)[\\w/]*) (Test\\w+))?(?:/([^`]+))?`")
+var named = regexp.MustCompile("`(?:((?:test|daemon|policy|settings|sources|targets)[\\w/]*) (Test\\w+))?(?:/([^`]+))?`")
 
 // rounds is the file that contains the cases shared by tests in several directories.
 const rounds = "../../test/internal/members/rounds.go"

@@ -29,6 +29,8 @@ var sourceFaults = []fault{
 	{"resets the connection during the response", reset, "connection reset|EOF"},
 	{"trickles a byte a second", trickle, "no response within the timeout of 1s"},
 	{"returns a page with 200", respond(200, "text/html", loginPage), `"text/html" instead of JSON`},
+	{"returns 401", respond(401, "text/plain", "who are you?"), `401 Unauthorized: "who are you\?"; check the credentials`},
+	{"returns 403", respond(403, "text/plain", "not for you"), `403 Forbidden: "not for you"; check the credentials`},
 	{"returns 500", respond(500, "text/plain", "boom"), "500 Internal Server Error"},
 	{"returns 503", respond(503, "text/plain", "starting"), "503 Service Unavailable"},
 	{"returns 429 with Retry-After", respond(429, "text/plain", "slow down", "Retry-After", "1"), "429 Too Many Requests"},
@@ -65,7 +67,8 @@ func TestSource(t *testing.T) {
 	for _, fault := range sourceFaults {
 		tests = append(tests, add(newFront(t, w.prometheus)).subtest(fault))
 	}
-	w.runFaults(t, append(tests, connectionFaults(t, w.prometheus, add)...))
+	tests = append(tests, connectionFaults(t, w.prometheus, add)...)
+	w.runFaults(t, append(tests, tokenTests(t, w.prometheus, add)...))
 }
 
 // connectionFaults returns tests in which hpad cannot connect to the server.
