@@ -15,6 +15,7 @@ import (
 	"github.com/hpad/hpad/cmd/hpad/draft"
 	"github.com/hpad/hpad/cmd/hpad/hint"
 	"github.com/hpad/hpad/cmd/hpad/manifest"
+	"github.com/hpad/hpad/cmd/hpad/origin"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/explain"
 	"github.com/hpad/hpad/daemon/kinds"
@@ -22,7 +23,7 @@ import (
 
 type convertOptions struct {
 	config     string
-	choices    manifest.Choices
+	choices    origin.Choices
 	file, into string
 }
 
@@ -97,24 +98,27 @@ func (o *convertOptions) check(ctx context.Context) error {
 	return nil
 }
 
+// origins are the origins of policies. The last one recognizes every file.
+var origins = []origin.Origin{manifest.Origin{}}
+
 // convert converts all valid manifests and reports the invalid ones.
 func convert(ctx context.Context, stream streams, o *convertOptions, files []string) error {
-	objects, skipped, invalid := manifest.ReadFiles(ctx, files, stream.in)
+	policies, skipped, invalid := origin.Read(ctx, origins, files, stream.in)
 	for _, each := range skipped {
 		notice(stream.err, "note", "%s:%d: skipped %s: not a HorizontalPodAutoscaler or ScaledObject", each.File, each.Line, each.What)
 	}
-	if len(objects) == 0 && len(invalid) == 0 {
+	if len(policies) == 0 && len(invalid) == 0 {
 		return hint.With(fmt.Errorf("no HorizontalPodAutoscaler or ScaledObject in %s", strings.Join(files, ", ")), "kubectl get hpa -A -o yaml prints the HorizontalPodAutoscalers of a cluster")
 	}
-	conversions := manifest.Convert(objects, o.choices)
-	if len(conversions) > 0 {
-		if err := o.write(stream, conversions); err != nil {
+	drafts := origin.Convert(policies, o.choices)
+	if len(drafts) > 0 {
+		if err := o.write(stream, drafts); err != nil {
 			return errors.Join(append(invalid, err)...)
 		}
-		o.conclude(stream, conversions)
+		o.conclude(stream, policies, drafts)
 	}
 	switch {
-	case len(invalid) > 0 && len(conversions) > 0:
+	case len(invalid) > 0 && len(drafts) > 0:
 		return hint.With(errors.Join(invalid...), "invalid manifests were skipped")
 	case len(invalid) > 0:
 		return hint.With(errors.Join(invalid...), "no manifest was converted")
@@ -122,12 +126,12 @@ func convert(ctx context.Context, stream streams, o *convertOptions, files []str
 	return nil
 }
 
-func (o *convertOptions) write(stream streams, conversions []manifest.Conversion) error {
-	texts := make([]string, len(conversions))
-	files := make([]confd.File, len(conversions))
-	for i := range conversions {
-		texts[i] = conversions[i].Draft.TOML()
-		files[i] = confd.File{Path: filepath.Join(o.into, conversions[i].Draft.Name+".toml"), Text: texts[i]}
+func (o *convertOptions) write(stream streams, drafts []*draft.Autoscaler) error {
+	texts := make([]string, len(drafts))
+	files := make([]confd.File, len(drafts))
+	for i := range drafts {
+		texts[i] = drafts[i].TOML()
+		files[i] = confd.File{Path: filepath.Join(o.into, drafts[i].Name+".toml"), Text: texts[i]}
 	}
 	text := strings.Join(texts, "\n")
 	switch {
@@ -139,12 +143,12 @@ func (o *convertOptions) write(stream streams, conversions []manifest.Conversion
 	return say(stream.out, text)
 }
 
-func (o *convertOptions) conclude(stream streams, conversions []manifest.Conversion) {
+func (o *convertOptions) conclude(stream streams, policies []origin.Policy, drafts []*draft.Autoscaler) {
 	decisions := 0
-	for i := range conversions {
-		decisions += conversions[i].Decisions()
+	for i := range drafts {
+		decisions += drafts[i].Decisions()
 	}
-	text := explain.Plural(len(conversions), "autoscaler") + " converted"
+	text := explain.Plural(len(drafts), "autoscaler") + " converted"
 	switch {
 	case o.into != "":
 		text += " to " + o.into
@@ -157,14 +161,15 @@ func (o *convertOptions) conclude(stream streams, conversions []manifest.Convers
 		text += "; run \"hpad check\" to validate the configuration"
 	}
 	notice(stream.err, "note", "%s", text)
-	for i := range conversions {
-		if o := conversions[i].Object; o.Paused != "" {
-			notice(stream.err, "note", "autoscaler %s has mode = %q: %s", conversions[i].Draft.Name, o.Mode, o.Paused)
+	for i := range drafts {
+		if a := drafts[i]; a.ModeNote != "" {
+			notice(stream.err, "note", "autoscaler %s has mode = %q: %s", a.Name, a.Mode, a.ModeNote)
 		}
 	}
 	namespaces := map[string]bool{}
-	for i := range conversions {
-		namespaces[conversions[i].Object.Namespace] = true
+	for _, policy := range policies {
+		namespace, _, _ := policy.Names()
+		namespaces[namespace] = true
 	}
 	if delete(namespaces, ""); len(namespaces) > 0 {
 		notice(stream.err, "note", "hpad has no namespaces for autoscalers; their namespaces were %s", strings.Join(slices.Sorted(maps.Keys(namespaces)), ", "))

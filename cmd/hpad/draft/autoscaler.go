@@ -3,7 +3,9 @@
 package draft
 
 import (
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -18,8 +20,8 @@ type Autoscaler struct {
 	MaxReplicas int32
 	// SyncPeriod is omitted if it is 0.
 	SyncPeriod time.Duration
-	// Mode is omitted if it is empty.
-	Mode string
+	// Mode is omitted if it is empty. ModeNote explains it.
+	Mode, ModeNote string
 	// Combine is a formula over the metrics. Value and AverageValue are its target.
 	Combine, Value, AverageValue string
 	Metrics                      []Metric
@@ -95,11 +97,31 @@ type Policy struct {
 	Period time.Duration
 }
 
+// Decisions returns the number of values that the user must still choose.
+func (a *Autoscaler) Decisions() (count int) {
+	notes := slices.Concat(a.Notes, a.Target.Notes)
+	for i := range a.Metrics {
+		notes = append(notes, a.Metrics[i].Notes...)
+	}
+	for i := range a.Schedules {
+		notes = append(notes, a.Schedules[i].Notes...)
+	}
+	for _, note := range notes {
+		if strings.HasPrefix(note, Decide) {
+			count++
+		}
+	}
+	return count
+}
+
 // TOML returns the autoscaler as TOML.
 func (a *Autoscaler) TOML() string {
 	var p page
 	path := "autoscalers." + key(a.Name)
 	p.notes(a.Notes)
+	if a.ModeNote != "" {
+		p.notes([]string{a.ModeNote})
+	}
 	p.header("[" + path + "]")
 	p.notes(a.Target.Notes)
 	lines := []line{{name: "target", value: a.Target.toml()}}

@@ -14,91 +14,52 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/hpad/hpad/cmd/hpad/draft"
-	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/cmd/hpad/origin"
 	"github.com/hpad/hpad/daemon/kinds"
 	"github.com/hpad/hpad/settings/formula"
 )
 
-// Choices contains values that manifests do not contain.
-type Choices struct {
-	// Fleet contains all targets; empty leaves it undecided.
-	Fleet string
-	// Kind is of the fleet, and determines the keys of targets.
-	Kind string
-	// Source receives all queries; empty leaves it undecided.
-	Source string
+// choices are the values that manifests do not contain.
+type choices origin.Choices
+
+// Names returns the namespace and the name of the object, and the name of its target.
+func (o *Object) Names() (namespace, name, target string) {
+	return o.Namespace, o.Name, o.Spec.ScaleTargetRef.Name
 }
 
-// Conversion is an object and the autoscaler that it was converted to.
-type Conversion struct {
-	Object *Object
-	Draft  *draft.Autoscaler
-}
-
-// Decisions returns the number of values that the user must still choose.
-func (c *Conversion) Decisions() int {
-	notes := slices.Concat(c.Draft.Notes, c.Draft.Target.Notes)
-	for _, metric := range c.Draft.Metrics {
-		notes = append(notes, metric.Notes...)
+// Draft converts the object to an autoscaler without a name.
+func (o *Object) Draft(given origin.Choices) *draft.Autoscaler {
+	choices := choices(given)
+	a := &draft.Autoscaler{
+		Target:      choices.target(o),
+		MinReplicas: o.Spec.MinReplicas,
+		MaxReplicas: o.Spec.MaxReplicas,
+		Behavior:    behaviorDraft(o.Spec.Behavior),
+		Mode:        o.Mode,
+		ModeNote:    o.Paused,
+		Schedules:   o.Schedules,
 	}
-	for _, schedule := range c.Draft.Schedules {
-		notes = append(notes, schedule.Notes...)
+	a.Notes = []string{fmt.Sprintf("From %s %s (%s) in %s:%d, which scales %s %q.",
+		o.Kind, o.reference(), o.APIVersion, o.File, o.Line, o.Spec.ScaleTargetRef.Kind, o.Spec.ScaleTargetRef.Name)}
+	a.Notes = append(a.Notes, o.Notes...)
+	if len(o.Spec.Metrics) == 0 && len(o.Schedules) == 0 {
+		a.Notes = append(a.Notes, "No metrics: the default is cpu at 80% of the requests.")
 	}
-	count := 0
-	for _, note := range notes {
-		if strings.HasPrefix(note, draft.Decide) {
-			count++
+	for j := range o.Spec.Metrics {
+		metric := choices.metric(&o.Spec.Metrics[j])
+		if trigger, ok := o.Triggers[j]; ok {
+			choices.fromTrigger(&metric, trigger)
 		}
+		a.Metrics = append(a.Metrics, metric)
 	}
-	return count
-}
-
-// Convert converts objects to autoscalers with unique names. The result has the same order.
-func Convert(objects []Object, choices Choices) []Conversion {
-	conversions := make([]Conversion, len(objects))
-	taken := map[string]bool{}
-	for i := range objects {
-		o := &objects[i]
-		a := &draft.Autoscaler{
-			Target:      choices.target(o),
-			MinReplicas: o.Spec.MinReplicas,
-			MaxReplicas: o.Spec.MaxReplicas,
-			Behavior:    behaviorDraft(o.Spec.Behavior),
-			Mode:        o.Mode,
-			Schedules:   o.Schedules,
-		}
-		a.Notes = []string{fmt.Sprintf("From %s %s (%s) in %s:%d, which scales %s %q.",
-			o.Kind, o.reference(), o.APIVersion, o.File, o.Line, o.Spec.ScaleTargetRef.Kind, o.Spec.ScaleTargetRef.Name)}
-		if o.Paused != "" {
-			a.Notes = append(a.Notes, o.Paused)
-		}
-		name, note := o.autoscalerName(taken)
-		a.Name = name
-		taken[name] = true
-		if note != "" {
-			a.Notes = append(a.Notes, note)
-		}
-		a.Notes = append(a.Notes, o.Notes...)
-		if len(o.Spec.Metrics) == 0 && len(o.Schedules) == 0 {
-			a.Notes = append(a.Notes, "No metrics: the default is cpu at 80% of the requests.")
-		}
-		for j := range o.Spec.Metrics {
-			metric := choices.metric(&o.Spec.Metrics[j])
-			if trigger, ok := o.Triggers[j]; ok {
-				choices.fromTrigger(&metric, trigger)
-			}
-			a.Metrics = append(a.Metrics, metric)
-		}
-		o.Modifiers.combine(a)
-		if o.SyncPeriodSeconds != nil {
-			a.SyncPeriod = time.Duration(*o.SyncPeriodSeconds) * time.Second
-		}
-		if len(o.NotConverted) > 0 {
-			a.Notes = append(a.Notes, fmt.Sprintf("Not converted: %s. The section \"KEDA\" of docs/kubernetes.md lists replacements.", strings.Join(o.NotConverted, ", ")))
-		}
-		conversions[i] = Conversion{Object: o, Draft: a}
+	o.Modifiers.combine(a)
+	if o.SyncPeriodSeconds != nil {
+		a.SyncPeriod = time.Duration(*o.SyncPeriodSeconds) * time.Second
 	}
-	return conversions
+	if len(o.NotConverted) > 0 {
+		a.Notes = append(a.Notes, fmt.Sprintf("Not converted: %s. The section \"KEDA\" of docs/kubernetes.md lists replacements.", strings.Join(o.NotConverted, ", ")))
+	}
+	return a
 }
 
 // reference returns "namespace/name", or only the known part.
@@ -112,37 +73,7 @@ func (o *Object) reference() string {
 	return o.Namespace + "/" + o.Name
 }
 
-// autoscalerName returns a unique name, and a note if it differs from the object's name.
-func (o *Object) autoscalerName(taken map[string]bool) (name, note string) {
-	name = config.AdaptName(o.Name)
-	switch {
-	case o.Name == "":
-		name = config.AdaptName(o.Spec.ScaleTargetRef.Name)
-		note = "Named after the target."
-	case name != o.Name:
-		note = fmt.Sprintf("The name %q is not valid in hpad.", o.Name)
-	}
-	if name == "" {
-		name = "autoscaler"
-	}
-	if !taken[name] {
-		return name, note
-	}
-	if o.Namespace != "" {
-		other := config.AdaptName(o.Namespace + "-" + name)
-		if !taken[other] {
-			return other, fmt.Sprintf("The name includes the namespace, because another autoscaler is named %q.", name)
-		}
-		name = other
-	}
-	for n := 2; ; n++ {
-		if other := fmt.Sprintf("%s-%d", name, n); !taken[other] {
-			return other, fmt.Sprintf("The name has a number, because another autoscaler is named %q.", name)
-		}
-	}
-}
-
-func (c *Choices) target(o *Object) draft.Target {
+func (c *choices) target(o *Object) draft.Target {
 	ref, namespace := o.Spec.ScaleTargetRef, o.Namespace
 	if c.Fleet == "" {
 		return draft.Target{
@@ -164,7 +95,7 @@ func (c *Choices) target(o *Object) draft.Target {
 	return target
 }
 
-func (c *Choices) metric(given *autoscalingv2.MetricSpec) draft.Metric {
+func (c *choices) metric(given *autoscalingv2.MetricSpec) draft.Metric {
 	var m draft.Metric
 	var target autoscalingv2.MetricTarget
 	var identifier autoscalingv2.MetricIdentifier
@@ -204,7 +135,7 @@ func (c *Choices) metric(given *autoscalingv2.MetricSpec) draft.Metric {
 }
 
 // fromTrigger replaces the suggestions for an External metric with the query of its KEDA trigger.
-func (c *Choices) fromTrigger(m *draft.Metric, t Trigger) {
+func (c *choices) fromTrigger(m *draft.Metric, t Trigger) {
 	note, server := "KEDA reads "+t.Path, ""
 	if t.Server != "" {
 		note += fmt.Sprintf(" from %q", t.Server)

@@ -10,6 +10,7 @@ import (
 	"gotest.tools/v3/golden"
 
 	"github.com/hpad/hpad/cmd/hpad/manifest"
+	"github.com/hpad/hpad/cmd/hpad/origin"
 	"github.com/hpad/hpad/daemon/config"
 )
 
@@ -20,19 +21,19 @@ func TestScaledObjects(t *testing.T) {
 	if len(skipped) > 0 {
 		t.Errorf("skipped %v", skipped)
 	}
-	conversions := manifest.Convert(objects, manifest.Choices{})
+	conversions := convert(objects, origin.Choices{})
 	var got []string
 	for i := range conversions {
-		got = append(got, conversions[i].Draft.TOML())
+		got = append(got, conversions[i].TOML())
 	}
 	golden.Assert(t, strings.Join(got, "\n"), "golden/keda.toml")
 	text := fillIn(conversions)
 	if _, err := config.Parse("keda.toml", []byte(text)); err != nil {
 		t.Errorf("%v in\n%s", err, text)
 	}
-	for _, conversion := range manifest.Convert(objects, manifest.Choices{Fleet: "f", Kind: "nomad", Source: "prom"}) {
+	for _, conversion := range convert(objects, origin.Choices{Fleet: "f", Kind: "nomad", Source: "prom"}) {
 		if n := conversion.Decisions(); n != 0 {
-			t.Errorf("%s: %d decisions with a fleet and a source", conversion.Draft.Name, n)
+			t.Errorf("%s: %d decisions with a fleet and a source", conversion.Name, n)
 		}
 	}
 }
@@ -88,12 +89,12 @@ func TestPaused(t *testing.T) {
 		if err != nil {
 			t.Fatal(annotations, err)
 		}
-		conversions := manifest.Convert(objects, manifest.Choices{})
+		conversions := convert(objects, origin.Choices{})
 		c, err := config.Parse("keda.toml", []byte(fillIn(conversions)))
 		if err != nil {
 			t.Fatal(annotations, err)
 		}
-		mode, text := conversions[0].Draft.Mode, conversions[0].Draft.TOML()
+		mode, text := conversions[0].Mode, conversions[0].TOML()
 		if active := c.Autoscalers["web"].Mode; mode != want || string(active) != want || strings.Contains(text, "# Paused in Kubernetes by autoscaling.keda.sh/paused") != (want != "") {
 			t.Errorf("%s: mode %q, active %q, want %q in\n%s", annotations, mode, active, want, text)
 		}
@@ -117,8 +118,8 @@ func TestMadeByKEDA(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		conversion := manifest.Convert(objects, manifest.Choices{Fleet: "f", Kind: "nomad", Source: "prom"})[0]
-		metric := conversion.Draft.Metrics[1]
+		conversion := convert(objects, origin.Choices{Fleet: "f", Kind: "nomad", Source: "prom"})[0]
+		metric := conversion.Metrics[1]
 		trigger, ok := objects[0].Triggers[1]
 		if ok != (test.remedy != "") || !strings.HasPrefix(trigger.Remedy, test.remedy) {
 			t.Errorf("%s: trigger %+v, want the remedy %s", test.metric, trigger, test.remedy)
@@ -145,7 +146,7 @@ func TestNomadFiles(t *testing.T) {
 		{"scaling policy of the API", "{\n  \"ID\": \"x\",\n  \"Min\": 1,\n  \"Policy\": {}\n}\n", 4},
 	} {
 		objects, _, err := manifest.Read("f", []byte(test.text))
-		var found *manifest.Error
+		var found *origin.Error
 		if len(objects) > 0 || !errors.As(err, &found) || found.Line != test.line || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: got %d objects, error %v, want one error on line %d", test.name, len(objects), err, test.line)
 			continue
@@ -167,10 +168,10 @@ func TestNomadFiles(t *testing.T) {
 // with a golden file. With the queries, and without the formula's open decisions, they are valid.
 func TestTriggers(t *testing.T) {
 	objects, _ := readAll(t, "keda/triggers.yaml")
-	conversions := manifest.Convert(objects, manifest.Choices{})
+	conversions := convert(objects, origin.Choices{})
 	var got []string
 	for i := range conversions {
-		got = append(got, conversions[i].Draft.TOML())
+		got = append(got, conversions[i].TOML())
 	}
 	golden.Assert(t, strings.Join(got, "\n"), "golden/keda-triggers.toml")
 	text := strings.ReplaceAll(fillIn(conversions), `target_type = "AverageValue"`, `average_value = 1`+"\n"+`query = "up"`)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/hpad/hpad/cmd/hpad/origin"
 )
 
 // TestLimits checks that a manifest whose reading would take hours or gigabytes is rejected.
@@ -38,7 +40,7 @@ func TestLimits(t *testing.T) {
 		"keys":                {keys.String(), "keys"},
 		"elements":            {"a: [" + strings.Repeat("1,", maxLines+1) + "]\n", "million lines"},
 	} {
-		_, _, errs := ReadFiles(ctx, []string{"-"}, strings.NewReader(c.text))
+		_, _, errs := origin.Read(ctx, []origin.Origin{Origin{}}, []string{"-"}, strings.NewReader(c.text))
 		if len(errs) == 0 || !strings.Contains(errs[0].Error(), c.message) {
 			t.Errorf("%s: the errors are %.300v, want %q", name, errs, c.message)
 		}
@@ -60,7 +62,7 @@ func TestReadFilesEndsWithContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stopped := errors.New("stopped")
 	time.AfterFunc(time.Millisecond, func() { cancel(stopped) })
-	if _, _, errs := ReadFiles(ctx, []string{"-"}, input); len(errs) != 1 || !errors.Is(errs[0], stopped) {
+	if _, _, errs := origin.Read(ctx, []origin.Origin{Origin{}}, []string{"-"}, input); len(errs) != 1 || !errors.Is(errs[0], stopped) {
 		t.Errorf("errors: %v", errs)
 	}
 }

@@ -12,14 +12,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"gotest.tools/v3/golden"
 
+	"github.com/hpad/hpad/cmd/hpad/draft"
 	"github.com/hpad/hpad/cmd/hpad/manifest"
+	"github.com/hpad/hpad/cmd/hpad/origin"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/kinds"
 	"github.com/hpad/hpad/policy"
 )
 
 // readAll reads a valid file in testdata.
-func readAll(t *testing.T, file string) ([]manifest.Object, []manifest.Skipped) {
+func readAll(t *testing.T, file string) ([]manifest.Object, []origin.Skipped) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", file))
 	if err != nil {
@@ -32,19 +34,27 @@ func readAll(t *testing.T, file string) ([]manifest.Object, []manifest.Skipped) 
 	return objects, skipped
 }
 
+func convert(objects []manifest.Object, choices origin.Choices) []*draft.Autoscaler {
+	policies := make([]origin.Policy, len(objects))
+	for i := range objects {
+		policies[i] = &objects[i]
+	}
+	return origin.Convert(policies, choices)
+}
+
 // suggested matches a suggested key.
 var suggested = regexp.MustCompile(`(?m)^# (query|instance_label|match|window) = `)
 
 // fillIn completes converted autoscalers to a valid configuration: it adds a fleet with a service
 // for each autoscaler, and accepts all suggestions.
-func fillIn(conversions []manifest.Conversion) string {
+func fillIn(conversions []*draft.Autoscaler) string {
 	var page strings.Builder
 	page.WriteString("[sources.prom]\nkind = \"prometheus\"\nurl = \"http://127.0.0.1:9090\"\n[fleets.local]\nkind = \"process\"\n")
 	for i := range conversions {
 		fmt.Fprintf(&page, "[fleets.local.services.s%d]\ncommand = [\"true\"]\n", i)
 	}
 	for i := range conversions {
-		text := suggested.ReplaceAllString(conversions[i].Draft.TOML(), "$1 = ")
+		text := suggested.ReplaceAllString(conversions[i].TOML(), "$1 = ")
 		text = strings.Replace(text, `{ fleet = "WHICH-FLEET" }`, fmt.Sprintf(`{ fleet = "local", service = "s%d" }`, i), 1)
 		page.WriteString(strings.ReplaceAll(text, `"WHICH-SOURCE"`, `"prom"`) + "\n")
 	}
@@ -55,8 +65,8 @@ func fillIn(conversions []manifest.Conversion) string {
 // queries is invalid.
 func TestUndecided(t *testing.T) {
 	objects, _ := readAll(t, "all-fields.yaml")
-	conversion := manifest.Convert(objects, manifest.Choices{})[0]
-	_, err := config.Parse("web.toml", []byte("[fleets.local]\nkind = \"process\"\n[sources.prom]\nkind = \"prometheus\"\nurl = \"http://127.0.0.1:9090\"\n"+conversion.Draft.TOML()))
+	conversion := convert(objects, origin.Choices{})[0]
+	_, err := config.Parse("web.toml", []byte("[fleets.local]\nkind = \"process\"\n[sources.prom]\nkind = \"prometheus\"\nurl = \"http://127.0.0.1:9090\"\n"+conversion.TOML()))
 	for _, want := range []string{
 		`autoscalers.web.target.fleet = "WHICH-FLEET": does not exist; the configuration defines local`,
 		`autoscalers.web.metrics[4].query: is required with source`,
@@ -75,11 +85,11 @@ func TestUndecided(t *testing.T) {
 func TestGolden(t *testing.T) {
 	for _, test := range []struct {
 		file    string
-		choices manifest.Choices
+		choices origin.Choices
 	}{
-		{"all-fields.yaml", manifest.Choices{}},
-		{"several.yaml", manifest.Choices{Fleet: "prod", Kind: "nomad", Source: "prom"}},
-		{"list.json", manifest.Choices{Fleet: "aws", Kind: "awsasg"}},
+		{"all-fields.yaml", origin.Choices{}},
+		{"several.yaml", origin.Choices{Fleet: "prod", Kind: "nomad", Source: "prom"}},
+		{"list.json", origin.Choices{Fleet: "aws", Kind: "awsasg"}},
 	} {
 		t.Run(test.file, func(t *testing.T) {
 			if kinds.Omitted()[test.choices.Kind] != "" {
@@ -87,8 +97,8 @@ func TestGolden(t *testing.T) {
 			}
 			objects, _ := readAll(t, test.file)
 			var got []string
-			for _, conversion := range manifest.Convert(objects, test.choices) {
-				got = append(got, conversion.Draft.TOML())
+			for _, conversion := range convert(objects, test.choices) {
+				got = append(got, conversion.TOML())
 			}
 			name := strings.TrimSuffix(test.file, filepath.Ext(test.file)) + ".toml"
 			golden.Assert(t, strings.Join(got, "\n"), filepath.Join("golden", name))
@@ -156,7 +166,7 @@ func TestSpec(t *testing.T) {
 	}
 	for _, file := range []string{"all-fields.yaml", "several.yaml"} {
 		objects, _ := readAll(t, file)
-		conversions := manifest.Convert(objects, manifest.Choices{})
+		conversions := convert(objects, origin.Choices{})
 		text := fillIn(conversions)
 		c, err := config.Parse(file, []byte(text))
 		if err != nil {
@@ -167,7 +177,7 @@ func TestSpec(t *testing.T) {
 			if want[name].MaxReplicas == 0 {
 				name = objects[i].Namespace + "/" + name
 			}
-			if diff := cmp.Diff(want[name], c.Autoscalers[conversions[i].Draft.Name].Spec); diff != "" {
+			if diff := cmp.Diff(want[name], c.Autoscalers[conversions[i].Name].Spec); diff != "" {
 				t.Errorf("%s: %s (-want +got):\n%s", file, name, diff)
 			}
 			delete(want, name)
@@ -180,7 +190,7 @@ func TestSpec(t *testing.T) {
 
 func TestSkipped(t *testing.T) {
 	_, skipped := readAll(t, "several.yaml")
-	want := []manifest.Skipped{{File: "several.yaml", Line: 1, What: "Deployment checkout"}, {File: "several.yaml", Line: 50, What: "Service mailer"}}
+	want := []origin.Skipped{{File: "several.yaml", Line: 1, What: "Deployment checkout"}, {File: "several.yaml", Line: 50, What: "Service mailer"}}
 	if diff := cmp.Diff(want, skipped); diff != "" {
 		t.Errorf("skipped (-want +got):\n%s", diff)
 	}
@@ -189,8 +199,8 @@ func TestSkipped(t *testing.T) {
 func TestNames(t *testing.T) {
 	objects, _ := readAll(t, "several.yaml")
 	var names []string
-	for _, conversion := range manifest.Convert(append(objects, objects...), manifest.Choices{}) {
-		names = append(names, conversion.Draft.Name)
+	for _, conversion := range convert(append(objects, objects...), origin.Choices{}) {
+		names = append(names, conversion.Name)
 	}
 	want := []string{
 		"checkout", "mailer", "plain", "other-mailer", "old-name", "mailer-2",
@@ -241,9 +251,9 @@ func TestErrors(t *testing.T) {
 			if len(objects) > 0 || err == nil {
 				t.Fatalf("got %d objects, error %v; want only errors", len(objects), err)
 			}
-			var found *manifest.Error
+			var found *origin.Error
 			if !errors.As(err, &found) {
-				t.Errorf("got an error of type %T, want *manifest.Error", err)
+				t.Errorf("got an error of type %T, want *origin.Error", err)
 			}
 			if lines := strings.Count(err.Error(), "\n") + 1; lines != len(test.want) {
 				t.Errorf("%d errors, want %d", lines, len(test.want))
@@ -285,10 +295,10 @@ func TestTargets(t *testing.T) {
 		if kinds.Omitted()[kind] != "" {
 			continue
 		}
-		got := manifest.Convert(objects, manifest.Choices{Fleet: "f", Kind: kind})[0]
+		got := convert(objects, origin.Choices{Fleet: "f", Kind: kind})[0]
 		// A decision is needed only if the fleet does not measure cpu.
-		if !strings.Contains(got.Draft.TOML(), want) || (got.Decisions() == 0) != kinds.Fleets[kind].Samples {
-			t.Errorf("kind %s: %d decisions, want %s in\n%s", kind, got.Decisions(), want, got.Draft.TOML())
+		if !strings.Contains(got.TOML(), want) || (got.Decisions() == 0) != kinds.Fleets[kind].Samples {
+			t.Errorf("kind %s: %d decisions, want %s in\n%s", kind, got.Decisions(), want, got.TOML())
 		}
 	}
 }
@@ -311,9 +321,9 @@ func FuzzRead(f *testing.F) {
 		if err != nil && !strings.HasPrefix(err.Error(), "f:") {
 			t.Errorf("error %q has no position", err)
 		}
-		for _, conversion := range manifest.Convert(objects, manifest.Choices{}) {
-			if _, err := config.Parse("f.toml", []byte(conversion.Draft.TOML())); err == nil || !strings.Contains(err.Error(), "WHICH-FLEET") {
-				t.Errorf("%v of\n%s", err, conversion.Draft.TOML())
+		for _, conversion := range convert(objects, origin.Choices{}) {
+			if _, err := config.Parse("f.toml", []byte(conversion.TOML())); err == nil || !strings.Contains(err.Error(), "WHICH-FLEET") {
+				t.Errorf("%v of\n%s", err, conversion.TOML())
 			}
 		}
 	})

@@ -4,13 +4,11 @@ package manifest
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"reflect"
 	"regexp"
 	"slices"
@@ -22,7 +20,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/hpad/hpad/cmd/hpad/draft"
-	"github.com/hpad/hpad/guard"
+	"github.com/hpad/hpad/cmd/hpad/origin"
 )
 
 const (
@@ -60,94 +58,24 @@ type Object struct {
 	NotConverted []string
 }
 
-// Skipped is a document that is neither a HorizontalPodAutoscaler nor a ScaledObject.
-type Skipped struct {
-	File string
-	Line int
-	// What is the kind and the name, for example "Deployment web".
-	What string
-}
+// Origin is the origin of Kubernetes manifests. It is the default origin.
+type Origin struct{}
 
-// Error locates a fault in a manifest.
-type Error struct {
-	File string
-	// Line is counted from 1. It is 0 if it is unknown.
-	Line   int
-	Detail string
-}
+// Recognizes returns true, because [Read] explains what a manifest needs.
+func (Origin) Recognizes([]byte) bool { return true }
 
-// Error returns "file:line: detail".
-func (e *Error) Error() string {
-	if e.Line == 0 {
-		return e.File + ": " + e.Detail
+// Read returns the objects of [Read].
+func (Origin) Read(file string, text []byte) (policies []origin.Policy, skipped []origin.Skipped, err error) {
+	objects, skipped, err := Read(file, text)
+	for i := range objects {
+		policies = append(policies, &objects[i])
 	}
-	return e.File + ":" + strconv.Itoa(e.Line) + ": " + e.Detail
-}
-
-// maxFile is the maximum size of a file in bytes.
-const maxFile = 16 << 20
-
-// ReadFiles calls [Read] for each file. The name "-" stands for stdin. It returns all valid
-// objects, and the errors of the invalid objects. If ctx ends, the only error is its cause.
-func ReadFiles(ctx context.Context, files []string, stdin io.Reader) (objects []Object, skipped []Skipped, errs []error) {
-	type results struct {
-		objects []Object
-		skipped []Skipped
-		errs    []error
-	}
-	found, err := guard.Abandon(ctx, func() (r results, _ error) {
-		r.objects, r.skipped, r.errs = readFiles(ctx, files, stdin)
-		return r, nil
-	})
-	if err != nil {
-		return nil, nil, []error{err}
-	}
-	return found.objects, found.skipped, found.errs
-}
-
-func readFiles(ctx context.Context, files []string, stdin io.Reader) (objects []Object, skipped []Skipped, errs []error) {
-	for _, file := range files {
-		if ctx.Err() != nil {
-			return nil, nil, nil
-		}
-		name, text, err := readFile(file, stdin)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		found, others, err := Read(name, text)
-		objects, skipped = append(objects, found...), append(skipped, others...)
-		if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // Read returns joined errors.
-			errs = append(errs, joined.Unwrap()...)
-		}
-	}
-	return objects, skipped, errs
-}
-
-// readFile returns the content of a file and its name for messages.
-func readFile(file string, stdin io.Reader) (name string, text []byte, err error) {
-	name, from := "stdin", stdin
-	if file != "-" {
-		opened, err := os.Open(file)
-		if err != nil {
-			return file, nil, err
-		}
-		defer func() { _ = opened.Close() }()
-		name, from = file, opened
-	}
-	text, err = io.ReadAll(io.LimitReader(from, maxFile+1))
-	if err != nil {
-		return name, nil, fmt.Errorf("read %s: %w", name, err)
-	}
-	if len(text) > maxFile {
-		return name, nil, fmt.Errorf("read %s: it is larger than %d MiB", name, maxFile>>20)
-	}
-	return name, text, nil
+	return policies, skipped, err
 }
 
 // Read reads the manifests in a YAML or JSON file, including those inside lists. It returns the
-// valid objects. The returned error joins one [Error] for each problem.
-func Read(file string, text []byte) ([]Object, []Skipped, error) {
+// valid objects. The returned error joins one [origin.Error] for each problem.
+func Read(file string, text []byte) ([]Object, []origin.Skipped, error) {
 	r := &reader{file: file, template: bytes.Contains(text, []byte("{{"))}
 	if bytes.Count(text, []byte("\n"))+bytes.Count(text, []byte(",")) > maxLines {
 		r.add(0, "has more than %d million lines and commas: split the file", maxLines/1_000_000)
@@ -192,7 +120,7 @@ type reader struct {
 	object string
 
 	objects []Object
-	skipped []Skipped
+	skipped []origin.Skipped
 	errs    []error
 }
 
@@ -201,7 +129,7 @@ func (r *reader) add(line int, format string, args ...any) {
 	if r.object != "" {
 		detail = r.object + ": " + detail
 	}
-	r.errs = append(r.errs, &Error{File: r.file, Line: line, Detail: detail})
+	r.errs = append(r.errs, &origin.Error{File: r.file, Line: line, Detail: detail})
 }
 
 // yamlLine matches the beginning of the YAML library's messages.
@@ -280,7 +208,7 @@ func (r *reader) document(node *yaml.Node, version string) {
 	case "":
 		r.add(node.Line, "is not a manifest: it has no kind")
 	default:
-		r.skipped = append(r.skipped, Skipped{File: r.file, Line: node.Line, What: strings.TrimSpace(object.Kind + " " + meta.Name)})
+		r.skipped = append(r.skipped, origin.Skipped{File: r.file, Line: node.Line, What: strings.TrimSpace(object.Kind + " " + meta.Name)})
 	}
 }
 
