@@ -17,6 +17,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/graph"
+	"github.com/hpad/hpad/simulate"
 	"github.com/hpad/hpad/test/wait"
 )
 
@@ -44,7 +45,12 @@ func TestGraphOfAllMembers(t *testing.T) {
 			}
 			past := graph.New(filepath.Join(dir, "graph.db"), zap.NewNop(), nil)
 			past.Add(&graph.Subject{Name: fleet + "-web", Metrics: []string{fmt.Sprint("of-", n.name)}},
-				&graph.Point{Time: long.Add(time.Duration(i) * 10 * time.Minute), Replicas: int32(i + 1), Values: []float64{1, 2}})
+				&graph.Point{
+					Tick: simulate.Tick{
+						Time: long.Add(time.Duration(i) * 10 * time.Minute), Replicas: int32(i + 1), Observed: int32(i + 1), Readings: []simulate.Reading{{Milli: 2000}},
+					},
+					Metrics: []graph.Metric{{Proposal: 1, Unit: graph.Whole}},
+				})
 			past.Run(stopped, time.Now)
 		}
 		n.start(true)

@@ -71,9 +71,9 @@ type Daemon struct {
 	// AutoscalerSeries adds about 40 series of each autoscaler to /metrics; without it, /metrics
 	// includes them only if a scrape requests them with name[].
 	AutoscalerSeries bool `toml:"autoscaler_series" default:"true"`
-	// Page serves the page at Listen, and stores the data of its graphs: the count, the bounds, and
-	// the values and proposals of metrics in each pass, for 7 days in StateDir, about 110 kB per
-	// autoscaler.
+	// Page serves the page at Listen, and stores the data of its graphs and of simulations: the
+	// count, the bounds, and the values and proposals of metrics in each pass, for 7 days in
+	// StateDir, about 400 kB per autoscaler.
 	Page bool `toml:"page" default:"true" next_start:"true"`
 	// Kubernetes selects the HPA that makes the same decisions, by its version: "1.37" or "1.38".
 	Kubernetes string `toml:"kubernetes" default:"1.37" values:"1.37 1.38" decides:"true"`

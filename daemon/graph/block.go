@@ -4,28 +4,23 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/klauspost/compress/zstd"
-
-	"github.com/hpad/hpad/daemon/api"
 )
 
-// row is a point in a block. Its values are the four counts, followed by the proposal and the value
-// of each metric. NaN means unknown.
+// row is a point in a block. It has the columns of the pass, followed by the columns of each metric.
 type row struct {
-	time    int64 // Unix time in seconds
+	time    int64 // Unix time in milliseconds
 	metrics []string
-	values  []float64
+	values  []int64
 }
 
-// counts is the number of values in a row before the values of the metrics.
-const counts = 4
-
-// run is a list of rows with the same metrics. Each row is a time followed by its values.
+// run is a list of rows with the same metrics, as columns. The first column contains the times. Each
+// column contains its first value, followed by the differences between successive values. Zeros at
+// the end are omitted, so that a constant column has at most one element.
 type run struct {
-	Metrics []string     `json:"metrics"`
-	Rows    []api.Column `json:"rows"`
+	Metrics []string  `json:"metrics"`
+	Columns [][]int64 `json:"columns"`
 }
 
 // The encoder and decoder are safe for concurrent use. Blocks contain a checksum.
@@ -46,24 +41,37 @@ func (e *blockError) Error() string { return fmt.Sprintf("read a block: %v", e.e
 // encode encodes rows as a block: a compressed JSON list of runs.
 func encode(rows []row) ([]byte, error) {
 	var runs []run
-	for i, r := range rows {
-		if i == 0 || !slices.Equal(r.metrics, rows[i-1].metrics) {
-			runs = append(runs, run{Metrics: r.metrics})
+	for len(rows) > 0 {
+		n := slices.IndexFunc(rows, func(r row) bool { return !slices.Equal(r.metrics, rows[0].metrics) })
+		if n < 0 {
+			n = len(rows)
 		}
-		last := &runs[len(runs)-1]
-		last.Rows = append(last.Rows, append(api.Column{float64(r.time)}, r.values...))
+		runs = append(runs, runOf(rows[:n]))
+		rows = rows[n:]
 	}
 	text, err := json.Marshal(runs)
 	return encoder.EncodeAll(text, nil), err
 }
 
-// rounded rounds a number to five significant digits, which saves space.
-func rounded(v float64) float64 {
-	short, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 5, 64), 64)
-	if err != nil {
-		return v // rounding would overflow
+func runOf(rows []row) run {
+	n, width := len(rows), 1+len(rows[0].values)
+	r := run{Metrics: rows[0].metrics, Columns: make([][]int64, width)}
+	all := make([]int64, n*width)
+	for c := range r.Columns {
+		column, before, used := all[c*n:(c+1)*n], int64(0), 0
+		for i := range rows {
+			value := rows[i].time
+			if c > 0 {
+				value = rows[i].values[c-1]
+			}
+			if column[i] = value - before; column[i] != 0 {
+				used = i + 1
+			}
+			before = value
+		}
+		r.Columns[c] = column[:used]
 	}
-	return short
+	return r
 }
 
 // decode appends the rows of a block to a slice. All its errors have the type *blockError.
@@ -76,13 +84,39 @@ func decode(to []row, block []byte) ([]row, error) {
 	if err := json.Unmarshal(text, &runs); err != nil {
 		return nil, &blockError{err}
 	}
-	for _, run := range runs {
-		want := 1 + counts + 2*len(run.Metrics)
-		for _, numbers := range run.Rows {
-			if len(numbers) != want {
-				return nil, &blockError{fmt.Errorf("a row has %d numbers, want %d", len(numbers), want)}
+	for i := range runs {
+		if to, err = runs[i].appendTo(to); err != nil {
+			return nil, &blockError{err}
+		}
+	}
+	return to, nil
+}
+
+func (r *run) appendTo(to []row) ([]row, error) {
+	width := passColumns + metricColumns*len(r.Metrics)
+	if len(r.Columns) != 1+width {
+		return nil, fmt.Errorf("a run has %d columns, want %d", len(r.Columns), 1+width)
+	}
+	n := len(r.Columns[0])
+	values := make([]int64, n*width)
+	first := len(to)
+	for i := range n {
+		to = append(to, row{metrics: r.Metrics, values: values[i*width : (i+1)*width]})
+	}
+	for c, column := range r.Columns {
+		if len(column) > n {
+			return nil, fmt.Errorf("a column has %d values, want at most %d", len(column), n)
+		}
+		value := int64(0)
+		for i := range n {
+			if i < len(column) {
+				value += column[i]
 			}
-			to = append(to, row{time: int64(numbers[0]), metrics: run.Metrics, values: numbers[1:]})
+			if c == 0 {
+				to[first+i].time = value
+			} else {
+				to[first+i].values[c-1] = value
+			}
 		}
 	}
 	return to, nil
@@ -94,9 +128,8 @@ func inOrder(rows []row) []row {
 	return slices.CompactFunc(rows, func(a, b row) bool { return a.time == b.time })
 }
 
-// thinned returns the last row in each interval of length Thin.
-func thinned(rows []row) []row {
-	const step = int64(thin / 1e9)
+// thinned returns the last row in each interval of the given length in milliseconds.
+func thinned(rows []row, step int64) []row {
 	var thin []row
 	for i := range rows {
 		if i == len(rows)-1 || rows[i].time/step != rows[i+1].time/step {

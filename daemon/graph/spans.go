@@ -15,6 +15,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/pages"
+	"github.com/hpad/hpad/simulate"
 )
 
 var (
@@ -88,14 +89,16 @@ func (s *Store) joinHours(now time.Time) error {
 	return nil
 }
 
-// join writes the thinned points of hours to a quarter. If hpad is killed in the meantime, the
-// quarter contains only some of the autoscalers and remains incomplete.
+// join writes the points of hours to a quarter, and thins them if the hours are larger than maxQuarter.
+// If hpad is killed in the meantime, the quarter contains only some of the autoscalers and remains
+// incomplete.
 func (s *Store) join(span uint32, hours []uint32) error {
-	names := map[string]bool{}
+	names, size := map[string]bool{}, 0
 	err := s.db.View(func(tx *bolt.Tx) error {
 		for _, hour := range hours {
-			_ = tx.Bucket(hoursBucket).Bucket(spanKey(hour)).ForEach(func(key, _ []byte) error {
+			_ = tx.Bucket(hoursBucket).Bucket(spanKey(hour)).ForEach(func(key, block []byte) error {
 				names[string(key[numberSize:])] = true
+				size += len(block)
 				return nil
 			})
 		}
@@ -117,7 +120,10 @@ func (s *Store) join(span uint32, hours []uint32) error {
 						return err
 					}
 				}
-				block, err := encode(thinned(inOrder(rows)))
+				if rows = inOrder(rows); size > s.maxQuarter {
+					rows = thinned(rows, thin.Milliseconds())
+				}
+				block, err := encode(rows)
 				if err == nil {
 					err = into.Put([]byte(name), block)
 				}
@@ -173,49 +179,78 @@ func appendHour(rows []row, in *bolt.Bucket, name string) ([]row, error) {
 	return rows, nil
 }
 
-// Read returns the points of an autoscaler within a time span, including unwritten points. The
-// result for an unknown autoscaler is empty.
+// Read returns the graph of an autoscaler in a time span, including unwritten points. The result for an
+// unknown autoscaler is empty.
 func (s *Store) Read(name string, from, until time.Time) (api.Graph, error) {
-	rows, err := s.stored(name, from, until)
+	old, rows, err := s.rows(name, from, until)
+	return graphOf(append(thinned(old, thin.Milliseconds()), thinned(rows, Step.Milliseconds())...)), err
+}
+
+// maxTicks is the maximum number of ticks in a recording: 7 days at one point per 3 seconds. A tick
+// uses about 400 bytes.
+const maxTicks = 200_000
+
+// Recording returns all points of an autoscaler in a time span, including unwritten points. It has no
+// ticks for an unknown autoscaler. The first point of each target is in its notes.
+func (s *Store) Recording(name string, from, until time.Time) (simulate.Recording, error) {
+	old, rows, err := s.rows(name, from, until)
+	if rows = append(old, rows...); len(rows) > maxTicks {
+		return simulate.Recording{}, fmt.Errorf("the period contains %d points of autoscaler %q, and at most %d can be simulated: select a shorter period", len(rows), name, maxTicks)
+	}
+	return recordingOf(name, rows), err
+}
+
+// rows returns the rows of quarters and the rows after them, both sorted.
+func (s *Store) rows(name string, from, until time.Time) (old, recent []row, err error) {
+	old, recent, err = s.stored(name, from, until)
 	if err != nil {
-		return api.Graph{}, err
+		return nil, nil, err
 	}
 	s.mu.Lock()
 	for i := range s.pending {
-		if p := &s.pending[i]; p.name == name {
-			rows = append(rows, p.row)
+		if p := &s.pending[i]; p.of.Name == name {
+			recent = append(recent, p.row())
 		}
 	}
 	s.mu.Unlock()
-	rows = slices.DeleteFunc(rows, func(r row) bool { return r.time < from.Unix() || r.time > until.Unix() })
-	return columns(inOrder(rows)), nil
+	outside := func(r row) bool { return r.time/milli < from.Unix() || r.time/milli > until.Unix() }
+	return inOrder(slices.DeleteFunc(old, outside)), inOrder(slices.DeleteFunc(recent, outside)), nil
 }
 
 // ReadFile returns the points of an autoscaler in a file that no Store has open. The result is empty
 // if the file does not exist.
 func ReadFile(path, name string, from, until time.Time) (api.Graph, error) {
+	return readFile(path, func(s *Store) (api.Graph, error) { return s.Read(name, from, until) })
+}
+
+// RecordingInFile is like [Store.Recording], for a file that no Store has open.
+func RecordingInFile(path, name string, from, until time.Time) (simulate.Recording, error) {
+	return readFile(path, func(s *Store) (simulate.Recording, error) { return s.Recording(name, from, until) })
+}
+
+func readFile[T any](path string, read func(*Store) (T, error)) (found T, err error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return api.Graph{}, nil
+		return found, nil
 	}
 	s := New(path, nil, nil)
-	err := pages.Catch(func() (err error) {
+	err = pages.Catch(func() (err error) {
 		s.db, err = bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true, Timeout: pages.LockWait, OpenFile: pages.OpenFile})
 		return err
 	})
 	if err != nil {
-		return api.Graph{}, fmt.Errorf("read data points: open %s: %w", path, err)
+		return found, fmt.Errorf("read data points: open %s: %w", path, err)
 	}
 	defer func() { _ = pages.Catch(s.db.Close) }()
-	return s.Read(name, from, until)
+	return read(s)
 }
 
-// stored returns the rows from all blocks that overlap a time span. Points of hours take precedence
-// over points of quarters.
-func (s *Store) stored(name string, from, until time.Time) (rows []row, err error) {
+// stored returns the rows from all blocks that overlap a time span: those of quarters, and those of
+// hours, which take precedence.
+func (s *Store) stored(name string, from, until time.Time) (old, recent []row, err error) {
 	s.file.RLock()
 	defer s.file.RUnlock()
 	if s.db == nil {
-		return nil, nil
+		return nil, nil, nil
 	}
 	err = pages.Catch(func() error {
 		return s.db.View(func(tx *bolt.Tx) error {
@@ -225,16 +260,16 @@ func (s *Store) stored(name string, from, until time.Time) (rows []row, err erro
 				if block == nil || !overlaps(span, quarter, from, until) {
 					continue
 				}
-				if rows, err = decode(rows, block); err != nil {
+				if old, err = decode(old, block); err != nil {
 					return fmt.Errorf("points of %q: %w", name, err)
 				}
 			}
-			rows = slices.DeleteFunc(rows, func(r row) bool { return slices.Contains(hours, spanOf(time.Unix(r.time, 0), hour)) })
+			old = slices.DeleteFunc(old, func(r row) bool { return slices.Contains(hours, spanOf(time.UnixMilli(r.time), hour)) })
 			for _, span := range hours {
 				if !overlaps(span, hour, from, until) {
 					continue
 				}
-				if rows, err = appendHour(rows, tx.Bucket(hoursBucket).Bucket(spanKey(span)), name); err != nil {
+				if recent, err = appendHour(recent, tx.Bucket(hoursBucket).Bucket(spanKey(span)), name); err != nil {
 					return err
 				}
 			}
@@ -245,9 +280,9 @@ func (s *Store) stored(name string, from, until time.Time) (rows []row, err erro
 		if isDamage(err) {
 			s.damage.CompareAndSwap(nil, &err)
 		}
-		return nil, fmt.Errorf("read %q: %w", s.path, err)
+		return nil, nil, fmt.Errorf("read %q: %w", s.path, err)
 	}
-	return rows, nil
+	return old, recent, nil
 }
 
 func overlaps(span uint32, length time.Duration, from, until time.Time) bool {

@@ -3,10 +3,10 @@ package graph
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"slices"
 	"sync"
@@ -24,6 +24,12 @@ import (
 const (
 	// flushEvery is the interval between writes.
 	flushEvery = time.Minute
+	// maxPasses is the number of passes in a minute up to which each pass has a point: 4,000
+	// autoscalers with a sync period of 15 s.
+	maxPasses = 16_000
+	// maxQuarter is the size of the blocks in the hours of a quarter, in bytes, up to which the
+	// quarter has all points: about 1,000 autoscalers with a sync period of 15 s.
+	maxQuarter = 64 << 20
 	// maxPending limits the number of points in memory while the file cannot be written.
 	maxPending = 1 << 20
 	// pageSize is large enough for several blocks of an hour.
@@ -53,12 +59,35 @@ type Store struct {
 	damage atomic.Pointer[error]
 	// noSync disables fsync in tests that simulate a week.
 	noSync bool
+	// maxQuarter is maxQuarter, except in tests.
+	maxQuarter int
+	// passes counts the passes since the last flush, and busy is set after more than maxPasses.
+	passes atomic.Int64
+	busy   atomic.Bool
 }
 
-// pending is a point that is not yet written.
+// pending is a point that is not yet written. Its values are varints, which use an eighth of the memory.
 type pending struct {
-	name string
-	row
+	of     *Subject
+	time   int64
+	values []byte
+}
+
+func newPending(of *Subject, r row) pending {
+	text := make([]byte, 0, 64)
+	for _, value := range r.values {
+		text = binary.AppendVarint(text, value)
+	}
+	return pending{of: of, time: r.time, values: text}
+}
+
+func (p *pending) row() row {
+	r := row{time: p.time, metrics: p.of.Metrics, values: make([]int64, 0, passColumns+metricColumns*len(p.of.Metrics))}
+	for text := p.values; len(text) > 0; {
+		value, n := binary.Varint(text)
+		r.values, text = append(r.values, value), text[n:]
+	}
+	return r
 }
 
 // New returns a store that creates or opens the file on first use. If lost is not nil, the store
@@ -67,11 +96,18 @@ func New(path string, log *zap.Logger, lost func(points int)) *Store {
 	if lost == nil {
 		lost = func(int) {}
 	}
-	return &Store{path: path, log: log, lost: lost}
+	return &Store{path: path, log: log, lost: lost, maxQuarter: maxQuarter}
+}
+
+// Wants reports whether to add a point for a pass at now. last is the time of the autoscaler's previous
+// point. Both are Unix times in seconds.
+func (s *Store) Wants(last, now int64) bool {
+	s.passes.Add(1)
+	return !s.busy.Load() || time.Duration(now-last)*time.Second >= Step
 }
 
 // Add adds a point of an autoscaler. It must be later than the autoscaler's previous points. The
-// point is written within a minute. Add copies the values but not the names.
+// point is written within a minute. Add copies the point but not the subject.
 func (s *Store) Add(of *Subject, p *Point) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,21 +115,7 @@ func (s *Store) Add(of *Subject, p *Point) {
 		s.dropped++
 		return
 	}
-	values := make([]float64, 0, counts+len(p.Values))
-	for _, count := range [counts]int32{p.Replicas, p.Desired, p.Min, p.Max} {
-		if count == Unknown {
-			values = append(values, math.NaN())
-		} else {
-			values = append(values, float64(count))
-		}
-	}
-	for i, value := range p.Values {
-		if i%2 == 1 { // a value follows each proposal
-			value = rounded(value)
-		}
-		values = append(values, value)
-	}
-	s.pending = append(s.pending, pending{name: of.Name, row: row{time: p.Time.Unix(), metrics: of.Metrics, values: values}})
+	s.pending = append(s.pending, newPending(of, p.row(of.Metrics)))
 }
 
 // Run writes the added points every minute and when ctx ends, and then closes the file. The
@@ -124,6 +146,7 @@ func (s *Store) Flush(now time.Time) {
 	points, lost := s.pending, s.dropped
 	s.pending, s.dropped = make([]pending, 0, len(points)), 0
 	s.mu.Unlock()
+	s.busy.Store(s.passes.Swap(0) > maxPasses)
 	s.file.Lock()
 	defer s.file.Unlock()
 	if damage := s.damage.Swap(nil); damage != nil {
@@ -215,7 +238,7 @@ func (s *Store) open() error {
 // write writes points as blocks of one minute each, and removes the written points from the list.
 func (s *Store) write(points *[]pending) error {
 	slices.SortFunc(*points, func(a, b pending) int {
-		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.time, b.time))
+		return cmp.Or(cmp.Compare(a.of.Name, b.of.Name), cmp.Compare(a.time, b.time))
 	})
 	numbers := map[uint32]uint32{}
 	for len(*points) > 0 {
@@ -235,7 +258,7 @@ func (s *Store) write(points *[]pending) error {
 // number of this flush for each hour; writeSome adds missing numbers.
 func writeSome(tx *bolt.Tx, points []pending, numbers map[uint32]uint32) ([]pending, error) {
 	for blocks := 0; blocks < maxBlocks && len(points) > 0; blocks++ {
-		name, span := points[0].name, spanOf(time.Unix(points[0].time, 0), hour)
+		name, span := points[0].of.Name, spanOf(time.UnixMilli(points[0].time), hour)
 		into, err := spanBucket(tx.Bucket(hoursBucket), span)
 		if err != nil {
 			return nil, err
@@ -248,8 +271,8 @@ func writeSome(tx *bolt.Tx, points []pending, numbers map[uint32]uint32) ([]pend
 			numbers[span] = uint32(number)
 		}
 		var rows []row
-		for len(points) > 0 && points[0].name == name && spanOf(time.Unix(points[0].time, 0), hour) == span {
-			rows, points = append(rows, points[0].row), points[1:]
+		for len(points) > 0 && points[0].of.Name == name && spanOf(time.UnixMilli(points[0].time), hour) == span {
+			rows, points = append(rows, points[0].row()), points[1:]
 		}
 		block, err := encode(rows)
 		if err != nil {

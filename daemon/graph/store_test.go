@@ -14,11 +14,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	bolt "go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/simulate"
 )
 
 var begin = time.Date(2026, 3, 1, 7, 0, 0, 0, time.UTC)
@@ -41,8 +46,18 @@ var names = []string{"cpu", "queue"}
 func pointAt(at time.Time, random *rand.Rand) *Point {
 	count := int32(20 + 10*math.Sin(float64(at.Unix())/7000))
 	return &Point{
-		Time: at, Replicas: count, Desired: count + int32(random.IntN(2)), Min: 2, Max: 50,
-		Values: []float64{float64(count), 70 + 10*random.NormFloat64(), float64(count + 1), 1e6 * random.Float64()},
+		Tick: simulate.Tick{
+			Time: at, Replicas: count, Desired: count + int32(random.IntN(2)), Observed: count, Ready: count,
+			Readings: []simulate.Reading{
+				{
+					Milli: int64(count) * int64(700+100*random.NormFloat64()), Groups: &policy.Groups{Ready: int(count)},
+					Requests: &policy.Requests{Ready: int64(count) * 1000},
+				},
+				{Milli: 1000 * random.Int64N(1_000_000)},
+			},
+		},
+		Min: 2, Max: 50, Target: 0x12345678,
+		Metrics: []Metric{{Proposal: count, Unit: Percent}, {Proposal: count + 1, Unit: Whole}},
 	}
 }
 
@@ -62,37 +77,45 @@ func fill(s *Store, from, until time.Time, period time.Duration, autoscalers int
 	s.Flush(until)
 }
 
-// TestEightDays adds points for eight days. It checks that the last six hours are complete, that
-// the last week is thinned, and that the file has the documented size.
+// TestEightDays adds points for eight days. It checks that recordings are complete, that graphs contain
+// one point per five minutes before the last six hours, and that the file has the documented size.
+// Without space for the points of a quarter, recordings are thinned, too.
 func TestEightDays(t *testing.T) {
-	for _, period := range []time.Duration{15 * time.Second, 7 * time.Minute} {
-		t.Run(period.String(), func(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		period time.Duration
+		limit  int
+		size   int
+	}{
+		{"15s", 15 * time.Second, maxQuarter, 600_000},
+		{"7m", 7 * time.Minute, maxQuarter, 80_000},
+		{"15s in large quarters", 15 * time.Second, 100, 130_000},
+	} {
+		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			s := newStore(t)
+			s.maxQuarter = test.limit
 			const autoscalers = 6
 			end := begin.Add(8*24*time.Hour + 5*time.Hour)
-			fill(s, begin, end, period, autoscalers)
+			fill(s, begin, end, test.period, autoscalers)
 			got, err := s.Read("autoscaler-00003", begin, end)
 			if err != nil {
 				t.Fatal(err)
 			}
-			full := end.Add(-full)
-			for i := 1; i < len(got.Time); i++ {
-				gap, want := time.Duration(got.Time[i]-got.Time[i-1])*time.Second, max(period, thin)
-				if got.Time[i-1] > full.Unix() {
-					want = period
-				}
-				if gap <= 0 || gap > want+period {
-					t.Fatalf("interval after the point at %v = %v, want %v", got.Time[i-1], gap, want)
-				}
+			recording, err := s.Recording("autoscaler-00003", begin, end)
+			if err != nil {
+				t.Fatal(err)
 			}
-			first, last := time.Unix(got.Time[0], 0), time.Unix(got.Time[len(got.Time)-1], 0)
-			if age := end.Sub(first); age < retention-thin || age > retention+quarter+hour {
-				t.Errorf("age of the oldest point = %v, want %v", age, retention)
+			var recorded []int64
+			for i := range recording.Ticks {
+				recorded = append(recorded, recording.Ticks[i].Time.Unix())
 			}
-			if age := end.Sub(last); age > period {
-				t.Errorf("age of the newest point = %v", age)
+			thinnedTo := max(test.period, thin)
+			checkTimes(t, "graph", got.Time, end, test.period, thinnedTo)
+			if test.limit == maxQuarter {
+				thinnedTo = test.period
 			}
+			checkTimes(t, "recording", recorded, end, test.period, thinnedTo)
 			used := 0
 			_ = s.db.View(func(tx *bolt.Tx) error {
 				return tx.ForEach(func(_ []byte, b *bolt.Bucket) error {
@@ -101,36 +124,87 @@ func TestEightDays(t *testing.T) {
 					return nil
 				})
 			})
-			t.Logf("%d points, %d bytes per autoscaler", len(got.Time), used/autoscalers)
-			if used/autoscalers > 110_000 {
-				t.Errorf("an autoscaler uses %d bytes, want at most 110 kB", used/autoscalers)
+			t.Logf("%d points, %d bytes per autoscaler", len(recorded), used/autoscalers)
+			if used/autoscalers > test.size {
+				t.Errorf("an autoscaler uses %d bytes, want at most %d", used/autoscalers, test.size)
 			}
 		})
 	}
+}
+
+// checkTimes checks the intervals between the points of seven days before end, in Unix seconds: recent
+// in the last six hours, and old before that.
+func checkTimes(t *testing.T, what string, times []int64, end time.Time, recent, old time.Duration) {
+	t.Helper()
+	for i := 1; i < len(times); i++ {
+		gap, want := time.Duration(times[i]-times[i-1])*time.Second, old
+		if times[i-1] > end.Add(-full).Unix() {
+			want = recent
+		}
+		if gap <= 0 || gap > want+recent {
+			t.Fatalf("%s: interval after the point at %v = %v, want %v", what, times[i-1], gap, want)
+		}
+	}
+	first, last := time.Unix(times[0], 0), time.Unix(times[len(times)-1], 0)
+	if age := end.Sub(first); age < retention-thin || age > retention+quarter+hour {
+		t.Errorf("%s: age of the oldest point = %v, want %v", what, age, retention)
+	}
+	if age := end.Sub(last); age > recent {
+		t.Errorf("%s: age of the newest point = %v", what, age)
+	}
+}
+
+// randomPoint returns a point with random values for metrics, of which the last can be a formula.
+func randomPoint(at time.Time, metrics []string, random *rand.Rand) Point {
+	count := func() *int32 {
+		if random.IntN(2) == 0 {
+			return nil
+		}
+		return new(random.Int32())
+	}
+	p := Point{
+		Tick: simulate.Tick{
+			Time: at, Replicas: random.Int32N(200_000), Desired: random.Int32N(5), Reached: count(), Observed: random.Int32(), Ready: random.Int32() - 1,
+			Case: cases[random.IntN(len(cases))], Prevented: directions[random.IntN(len(directions))], Outage: random.IntN(2) == 0,
+			PlatformMin: count(), PlatformMax: count(),
+		},
+		Min: 1, Max: random.Int32(), Target: uint32(len(metrics)),
+	}
+	if random.IntN(5) == 0 {
+		p.Replicas, p.Desired = Unknown, Unknown
+	}
+	if n := count(); n != nil {
+		p.Command = &policy.Command{Replicas: *n, Force: random.IntN(2) == 0}
+	}
+	for _, name := range metrics {
+		p.Metrics = append(p.Metrics, Metric{Proposal: random.Int32() - 1, Unit: Whole})
+		if name == "formula" {
+			p.Metrics[len(p.Metrics)-1].Formula = random.Int64()
+			continue
+		}
+		reading := simulate.Reading{Milli: random.Int64() - random.Int64(), Partial: random.IntN(3) == 0, Missing: random.IntN(3) == 0}
+		if name == "cpu" {
+			reading.Groups = &policy.Groups{Ready: random.IntN(9), Unready: random.IntN(9), Missing: random.IntN(9), Ignored: random.IntN(9), Extraneous: random.IntN(9)}
+			reading.Requests = &policy.Requests{Ready: random.Int64(), Missing: random.Int64(), Unready: random.Int64()}
+		}
+		p.Readings = append(p.Readings, reading)
+	}
+	return p
 }
 
 // TestValues checks that values survive changes to the metrics, flushes and joins of hours.
 func TestValues(t *testing.T) {
 	s := newStore(t)
 	random := rand.New(rand.NewPCG(3, 4))
-	sets := [][]string{nil, {"cpu"}, {"cpu", "queue"}, {"queue"}}
+	sets := [][]string{nil, {"cpu"}, {"cpu", "queue"}, {"queue", "formula"}}
 	var added []Point
 	at := begin.Add(50 * time.Minute)
 	for i := range 300 {
-		at = at.Add(time.Duration(50+random.IntN(10)) * time.Second)
-		p := Point{Time: at, Replicas: random.Int32N(200000), Desired: random.Int32N(5), Min: 1, Max: random.Int32()}
-		if random.IntN(5) == 0 {
-			p.Replicas, p.Desired = Unknown, Unknown
-		}
-		for range sets[i/9%len(sets)] {
-			p.Values = append(p.Values, float64(random.Int32()), math.Exp(200*random.NormFloat64()))
-		}
-		if n := len(p.Values); n > 0 && random.IntN(4) == 0 {
-			p.Values[random.IntN(n)] = []float64{math.NaN(), 0, -1, math.MaxFloat64, math.SmallestNonzeroFloat64}[random.IntN(5)]
-		}
+		at = at.Add(time.Duration(50_000+random.IntN(10_000)) * time.Millisecond)
+		p := randomPoint(at, sets[i/9%len(sets)], random)
 		added = append(added, p)
 		s.Add(&Subject{"web", sets[i/9%len(sets)]}, &p)
-		s.Add(&Subject{Name: "web2"}, &Point{Time: at, Replicas: 7}) // the other name is a prefix of this name
+		s.Add(&Subject{Name: "web2"}, &Point{Tick: simulate.Tick{Time: at, Replicas: 7}}) // the other name is a prefix of this name
 		if i%7 == 0 {
 			s.Flush(at)
 		}
@@ -141,41 +215,81 @@ func TestValues(t *testing.T) {
 			s.Flush(at)
 		}
 	}
-	got, err := s.Read("web", added[10].Time, added[290].Time)
-	if err != nil || len(got.Time) != 281 {
-		t.Fatalf("%d points, %v, want 281", len(got.Time), err)
+	got, err := s.Recording("web", begin, at.Add(time.Minute))
+	if err != nil || len(got.Ticks) != len(added) || !slices.Equal(got.Metrics, []string{"cpu", "queue"}) || got.Step < 45*time.Second || got.Step > time.Minute {
+		t.Fatalf("%d ticks of %v every %v, %v, want %d", len(got.Ticks), got.Metrics, got.Step, err, len(added))
 	}
-	for i, p := range added[10:291] {
-		metrics := sets[(i+10)/9%len(sets)]
-		count := func(column []float64, want int32) {
-			t.Helper()
-			if want == Unknown && !math.IsNaN(column[i]) || want != Unknown && column[i] != float64(want) {
-				t.Fatalf("point %d = %v, want %d", i, column[i], want)
-			}
-		}
-		count(got.Replicas, p.Replicas)
-		count(got.Desired, p.Desired)
-		count(got.Min, p.Min)
-		count(got.Max, p.Max)
-		for _, m := range got.Metrics {
-			at := slices.Index(metrics, m.Name)
-			if at < 0 {
-				if !math.IsNaN(m.Values[i]) || !math.IsNaN(m.Proposals[i]) {
-					t.Fatalf("point %d contains a value of the metric %q, want none", i, m.Name)
+	if len(got.Notes) != 33-8 { // the sets change 33 times, and 8 times the next set has as many metrics
+		t.Errorf("%d notes: %v", len(got.Notes), got.Notes)
+	}
+	for i, p := range added {
+		want := p.Tick
+		var readings []simulate.Reading
+		if metrics := sets[i/9%len(sets)]; metrics != nil {
+			for _, name := range got.Metrics {
+				reading := simulate.Reading{Missing: true}
+				if at := slices.Index(metrics, name); at >= 0 {
+					reading = want.Readings[at]
 				}
-				continue
-			}
-			want := p.Values[2*at : 2*at+2]
-			same := func(got, want, slack float64) bool {
-				return math.IsNaN(got) && math.IsNaN(want) || math.Abs(got-want) <= math.Abs(want)*slack
-			}
-			if !same(m.Proposals[i], want[0], 0) || !same(m.Values[i], want[1], 1.0/8192) && math.Abs(want[1]) > 1e-300 {
-				t.Fatalf("point %d of %q: proposal = %v, value = %v, want %v", i, m.Name, m.Proposals[i], m.Values[i], want)
+				readings = append(readings, reading)
 			}
 		}
+		want.Readings = readings
+		if diff := cmp.Diff(want, got.Ticks[i], cmpopts.EquateApproxTime(time.Millisecond)); diff != "" {
+			t.Fatalf("tick %d (-want +got):\n%s", i, diff)
+		}
 	}
-	if unknown, err := s.Read("we", begin, at); err != nil || len(unknown.Time) > 0 {
-		t.Errorf("points of an unknown autoscaler = %d, %v", len(unknown.Time), err)
+	if unknown, err := s.Recording("we", begin, at); err != nil || len(unknown.Ticks) > 0 {
+		t.Errorf("points of an unknown autoscaler = %d, %v", len(unknown.Ticks), err)
+	}
+}
+
+// TestGraphValues checks the values of metrics in graphs.
+func TestGraphValues(t *testing.T) {
+	s := newStore(t)
+	reading := simulate.Reading{Milli: 123_456_789, Groups: &policy.Groups{Ready: 2, Extraneous: 1}, Requests: &policy.Requests{Ready: 1_000_000}}
+	p := Point{Tick: simulate.Tick{Time: begin, Replicas: 3, Desired: Unknown, Observed: 4}, Min: 1, Max: 9}
+	subject := Subject{Name: "web"}
+	want := map[string]float64{"whole": 123460, "per instance": 30864, "per sample": 41152, "percent": 12345, "failed": math.NaN(), "formula": 1.5}
+	for _, m := range []struct {
+		name string
+		unit Unit
+	}{{"whole", Whole}, {"per instance", PerInstance}, {"per sample", PerSample}, {"percent", Percent}, {"failed", NoValue}} {
+		subject.Metrics = append(subject.Metrics, m.name)
+		p.Metrics, p.Readings = append(p.Metrics, Metric{Proposal: Unknown, Unit: m.unit}), append(p.Readings, reading)
+	}
+	subject.Metrics, p.Metrics = append(subject.Metrics, "formula"), append(p.Metrics, Metric{Proposal: 5, Unit: Whole, Formula: 1500})
+	s.Add(&subject, &p)
+	got, err := s.Read("web", begin, begin.Add(time.Second))
+	if err != nil || len(got.Time) != 1 || got.Time[0] != begin.Unix() || got.Replicas[0] != 3 || !math.IsNaN(got.Desired[0]) || got.Min[0] != 1 || got.Max[0] != 9 {
+		t.Fatalf("graph = %+v, %v", got, err)
+	}
+	for _, m := range got.Metrics {
+		if value := m.Values[0]; value != want[m.Name] && !(math.IsNaN(value) && math.IsNaN(want[m.Name])) {
+			t.Errorf("value of %q = %v, want %v", m.Name, value, want[m.Name])
+		}
+		if m.Name == "formula" != (m.Proposals[0] == 5) {
+			t.Errorf("proposal of %q = %v", m.Name, m.Proposals[0])
+		}
+	}
+}
+
+// TestWants checks that each pass has a point unless the autoscalers have more than maxPasses passes
+// in a minute.
+func TestWants(t *testing.T) {
+	s := newStore(t)
+	for pass := range int64(maxPasses + 1) {
+		if !s.Wants(pass, pass+1) {
+			t.Fatalf("pass %d has no point", pass)
+		}
+	}
+	s.Flush(begin)
+	if s.Wants(0, 14) || !s.Wants(0, 15) {
+		t.Errorf("after too many passes: points 14 s and 15 s after a point = %v and %v, want false and true", s.Wants(0, 14), s.Wants(0, 15))
+	}
+	s.Flush(begin.Add(time.Minute))
+	if !s.Wants(0, 1) {
+		t.Error("no point after a minute with few passes")
 	}
 }
 
@@ -294,7 +408,7 @@ func BenchmarkStore(b *testing.B) {
 	b.ReportAllocs()
 	at, n := begin, 0
 	for b.Loop() {
-		p.Time, p.Values[1] = at, random.NormFloat64()
+		p.Time, p.Readings[1].Milli = at, random.Int64N(1e9)
 		s.Add(&subjects[n], p)
 		if n++; n == autoscalers {
 			n, at = 0, at.Add(15*time.Second)

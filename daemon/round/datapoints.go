@@ -1,56 +1,64 @@
 package round
 
 import (
-	"math"
-	"time"
+	"hash/fnv"
 
 	"github.com/hpad/hpad/daemon/graph"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/simulate"
 )
 
-// addDataPoint adds a data point of the pass to the graph, at most once per graph.Step.
-func (p *pass) addDataPoint(decision *policy.Decision) {
-	a := p.autoscaler
-	if p.env.Graph == nil || time.Duration(p.now().Unix()-a.lastPoint)*time.Second < graph.Step {
+// addDataPoint adds the data point of the pass to the graph, unless the store wants fewer points.
+func (p *pass) addDataPoint(decision *policy.Decision, outcome policy.Outcome) {
+	a, now := p.autoscaler, p.now().Unix()
+	if p.env.Graph == nil || !p.env.Graph.Wants(a.lastPoint, now) {
 		return
 	}
-	a.lastPoint = p.now().Unix()
+	a.lastPoint = now
+	var few [4]graph.Metric
 	point := graph.Point{
-		Time: p.now(), Replicas: decision.CurrentReplicas, Desired: decision.DesiredReplicas,
-		Min: decision.MinReplicas, Max: decision.MaxReplicas,
+		Tick: simulate.Record(p.inputs, decision, outcome, p.env.DryRun, p.after.suspect),
+		Min:  decision.MinReplicas, Max: decision.MaxReplicas, Target: p.definition.graphedTarget, Metrics: few[:0],
 	}
-	if decision.Case == policy.CaseUnreadable {
-		point.Replicas, point.Desired = graph.Unknown, graph.Unknown
-	}
-	var few [8]float64
-	point.Values = few[:0]
 	for i := range p.definition.graphed.Metrics {
-		proposal, value := math.NaN(), math.NaN()
+		metric := graph.Metric{Proposal: graph.Unknown}
 		if i < len(decision.Metrics) {
-			metric := &decision.Metrics[i]
-			if metric.Proposes() {
-				proposal = float64(metric.Proposal)
+			result := &decision.Metrics[i]
+			if result.Proposes() {
+				metric.Proposal = result.Proposal
 			}
-			if metric.Error == "" {
-				value = measured(metric)
+			metric.Unit = unitOf(result)
+			if p.definition.Spec.Metrics[i].Formula != "" {
+				metric.Formula = result.InputMilli()
 			}
 		}
-		point.Values = append(point.Values, proposal, value)
+		point.Metrics = append(point.Metrics, metric)
 	}
 	p.env.Graph.Add(&p.definition.graphed, &point)
 }
 
-// measured returns the value of a metric in the unit of its target value, or NaN if the value is
-// unknown.
-func measured(m *policy.MetricResult) float64 {
-	const milli = 1000
+// unitOf returns the unit of the target value of a metric, or graph.NoValue if the value is unknown.
+func unitOf(m *policy.MetricResult) graph.Unit {
 	switch {
+	case m.Error != "":
 	case m.TargetType == policy.UtilizationTarget && m.Current.AverageUtilization != nil:
-		return float64(*m.Current.AverageUtilization)
+		return graph.Percent
+	case m.TargetType == policy.AverageValueTarget && m.Current.AverageValueMilli != nil && m.Groups != nil:
+		return graph.PerSample
 	case m.TargetType == policy.AverageValueTarget && m.Current.AverageValueMilli != nil:
-		return float64(*m.Current.AverageValueMilli) / milli
+		return graph.PerInstance
 	case m.TargetType == policy.ValueTarget && m.Current.ValueMilli != nil:
-		return float64(*m.Current.ValueMilli) / milli
+		return graph.Whole
 	}
-	return math.NaN()
+	return graph.NoValue
+}
+
+// hashOf returns a hash of texts.
+func hashOf(texts ...string) uint32 {
+	sum := fnv.New32a()
+	for _, text := range texts {
+		_, _ = sum.Write([]byte(text))
+		_, _ = sum.Write([]byte{0})
+	}
+	return sum.Sum32()
 }

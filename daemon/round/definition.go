@@ -36,6 +36,8 @@ type Definition struct {
 	// MetricInputs contains an entry for each metric of the spec.
 	MetricInputs []input
 	graphed      graph.Subject
+	// graphedTarget identifies the target and the kind of its fleet in the graph.
+	graphedTarget uint32
 	// Fingerprint identifies the configuration, even after a restart.
 	Fingerprint string
 	// Digest is the result of [config.Config.Digests].
@@ -63,6 +65,7 @@ func define(c *config.Autoscaler, daemon config.Daemon, fleet *adapters.Fleet, s
 	for i := range c.Inputs {
 		d.MetricInputs[i] = input{Input: observe.NewInput(&c.Inputs[i]), From: sources[c.Inputs[i].Source]}
 	}
+	d.graphedTarget = hashOf(fleet.Kind, c.Target.Fleet, c.Target.Name)
 	d.graphed = graph.Subject{Name: c.Name, Metrics: simulate.MetricNames(c.Spec.Metrics)}
 	text, err := json.Marshal(c)
 	if err == nil { // always nil, because the configuration is plain data

@@ -19,7 +19,7 @@ import (
 // report reports the published result: to the graph, the log, the metrics and the receivers.
 func (p *pass) report(before *Result, news *passNews) {
 	a, after := p.autoscaler, p.after
-	p.addDataPoint(&after.Decision)
+	p.addDataPoint(&after.Decision, after.Outcome)
 	p.reportChanges(news)
 	p.logPass(before, news)
 	if after.Outcome.Kind == policy.Written {
