@@ -59,11 +59,16 @@ func (c *Config) Labeled(ref targets.Ref, labels map[string]string) (a *Autoscal
 	if r.isOversized(c.LabelLimits(ref.Fleet), labels) {
 		return nil, true, r.failure()
 	}
-	tree := r.tree(labels)
+	a, err = r.read(c, ref, labels, r.tree(labels))
+	return a, true, err
+}
+
+// read decodes and validates the table that labels define.
+func (r *labelReader) read(c *Config, ref targets.Ref, labels map[string]string, tree map[string]any) (*Autoscaler, error) {
 	var given labelTable
 	r.table.decodeKeys("", tree, reflect.ValueOf(&given).Elem(), r.vocabulary(), nil)
 	r.table.checkStrict(&given)
-	a = &Autoscaler{Name: LabelsName(ref), Target: ref, Labels: maps.Clone(labels), Written: WrittenOf(tree)}
+	a := &Autoscaler{Name: LabelsName(ref), Target: ref, Labels: maps.Clone(labels), Written: WrittenOf(tree)}
 	a.Requests = r.table.readRequests("requests", given.Requests)
 	r.table.readScaling(c, given.scalingTable, nil, a)
 	for _, mistake := range r.table.loader.errs {
@@ -76,9 +81,9 @@ func (c *Config) Labeled(ref targets.Ref, labels map[string]string) (a *Autoscal
 		r.limit(c.LabelLimits(ref.Fleet), tree, a)
 	}
 	if err := r.failure(); err != nil {
-		return nil, true, err
+		return nil, err
 	}
-	return a, true, nil
+	return a, nil
 }
 
 type labelReader struct {

@@ -54,7 +54,7 @@ type input struct {
 func define(c *config.Autoscaler, daemon config.Daemon, fleet *adapters.Fleet, sources map[string]*adapters.Source) *Definition {
 	d := &Definition{
 		Autoscaler: c,
-		Settings:   settingsOf(c, daemon),
+		Settings:   c.Settings(daemon),
 		rules:      policy.RulesFor(daemon.Settings(), c.Spec),
 		metrics:    policy.Compile(c.Spec.Metrics),
 		strict:     daemon.Strict(),
@@ -81,7 +81,7 @@ func define(c *config.Autoscaler, daemon config.Daemon, fleet *adapters.Fleet, s
 func Redefine(earlier *Definition, c *config.Autoscaler, digest string, daemon config.Daemon, set adapters.Set) (*Definition, error) {
 	fleet, by := set.Fleets[c.Target.Fleet], drainFleet(c, set.Fleets)
 	if earlier != nil && earlier.Digest == digest && earlier.Fleet == fleet && earlier.drainFleet == by && earlier.strict == daemon.Strict() &&
-		earlier.Settings == settingsOf(c, daemon) && earlier.rules == policy.RulesFor(daemon.Settings(), c.Spec) &&
+		earlier.Settings == c.Settings(daemon) && earlier.rules == policy.RulesFor(daemon.Settings(), c.Spec) &&
 		!slices.ContainsFunc(earlier.MetricInputs, func(in input) bool { return in.From != set.Sources[in.Source] }) &&
 		reflect.DeepEqual(earlier.Autoscaler, c) {
 		return earlier, nil
@@ -118,25 +118,6 @@ func drainFleet(c *config.Autoscaler, fleets map[string]*adapters.Fleet) targets
 		return nil
 	}
 	return fleets[name].Inner
-}
-
-// defaultOutageHold is the default of outage_hold.
-const defaultOutageHold = 10 * time.Minute
-
-// settingsOf returns the daemon's settings with the autoscaler's overrides.
-func settingsOf(c *config.Autoscaler, daemon config.Daemon) policy.Settings {
-	settings := daemon.Settings()
-	settings.Mode = c.Mode
-	if !daemon.Strict() {
-		settings.OutageHold = defaultOutageHold
-		if c.OutageHold != nil {
-			settings.OutageHold = *c.OutageHold
-		}
-	}
-	if c.Initialization != nil && !daemon.Strict() {
-		settings.CPUInitializationPeriod = *c.Initialization
-	}
-	return settings
 }
 
 // At returns the definition with the bounds and the mode that its schedules set at a wall-clock
