@@ -281,7 +281,7 @@ func TestLoadMistakes(t *testing.T) {
 				"conf.d/a.toml": "[fleets.local.services.one]\ncommand = [\"true\"]\n",
 				"conf.d/b.toml": "[fleets.local.services.two]\ncommand = [\"true\"]\n",
 			},
-			want: []string{"conf.d/a.toml:1: fleets.local.kind: is required: the kinds of fleets are awsasg, azurevmss, compose, gcemig, nomad, process, swarm, systemd"},
+			want: []string{"conf.d/a.toml:1: fleets.local.kind: is required: the kinds of fleets are awsasg, azurevmss, compose, exec, gcemig, http, nomad, process, swarm, systemd"},
 		},
 		"target of two files": {
 			files: map[string]string{

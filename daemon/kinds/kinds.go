@@ -12,6 +12,8 @@ import (
 	"github.com/hpad/hpad/targets/drain"
 	"github.com/hpad/hpad/targets/drain/command"
 	"github.com/hpad/hpad/targets/drain/webhook"
+	"github.com/hpad/hpad/targets/exec"
+	"github.com/hpad/hpad/targets/http"
 	"github.com/hpad/hpad/targets/nomad"
 	"github.com/hpad/hpad/targets/nomad/drainer"
 	"github.com/hpad/hpad/targets/process"
@@ -27,6 +29,8 @@ var Fleets = map[string]targets.Kind{
 	compose.Kind.Name: compose.Kind,
 	swarm.Kind.Name:   swarm.Kind,
 	systemd.Kind.Name: systemd.Kind,
+	http.Kind.Name:    http.Kind,
+	exec.Kind.Name:    exec.Kind,
 }
 
 // Sources maps names to the kinds of sources. It must not be changed.
