@@ -15,6 +15,7 @@ import (
 	"github.com/hpad/hpad/cmd/hpad/draft"
 	"github.com/hpad/hpad/cmd/hpad/hint"
 	"github.com/hpad/hpad/cmd/hpad/manifest"
+	"github.com/hpad/hpad/cmd/hpad/nomadpolicy"
 	"github.com/hpad/hpad/cmd/hpad/origin"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/explain"
@@ -31,15 +32,18 @@ func newConvertCommand(stream streams) *cobra.Command {
 	var options convertOptions
 	cmd := &cobra.Command{
 		Use:   "convert FILE...",
-		Short: "Convert HorizontalPodAutoscalers of Kubernetes",
-		Long: `Convert HorizontalPodAutoscaler manifests of Kubernetes (autoscaling/v2 and v1; YAML or
-JSON, several documents, lists) and ScaledObjects of KEDA to autoscalers in TOML.
-"-" is standard input: kubectl get hpa -A -o yaml | hpad convert -
+		Short: "Convert policies of Kubernetes, KEDA and nomad-autoscaler",
+		Long: `Convert the policies of other autoscalers to autoscalers in TOML:
+HorizontalPodAutoscaler manifests of Kubernetes (autoscaling/v2 and v1; YAML or JSON,
+several documents, lists), ScaledObjects of KEDA, and scaling policies of
+nomad-autoscaler (jobs and policy files in HCL, jobs and policies of Nomad's API in
+JSON). A directory stands for its files. "-" is standard input:
+kubectl get hpa -A -o yaml | hpad convert -
 
-Comments that begin with "DECIDE:" mark values that a manifest does not contain, and "hpad
-check" rejects the file until they are set: the fleet, unless --fleet is given, and the
-query of every metric other than cpu and memory.`,
+Comments that begin with "DECIDE:" mark values that a policy does not contain, such as the
+fleet without --fleet, or for which hpad has no exact equivalent.`,
 		Example: "  hpad convert hpa.yaml > /etc/hpad/conf.d/web.toml\n" +
+			"  hpad convert web.nomad.hcl --fleet prod > /etc/hpad/conf.d/web.toml\n" +
 			"  kubectl get hpa -A -o yaml | hpad convert - --fleet prod --source prom --output-dir /etc/hpad/conf.d",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -99,7 +103,7 @@ func (o *convertOptions) check(ctx context.Context) error {
 }
 
 // origins are the origins of policies. The last one recognizes every file.
-var origins = []origin.Origin{manifest.Origin{}}
+var origins = []origin.Origin{nomadpolicy.Origin{}, manifest.Origin{}}
 
 // convert converts all valid manifests and reports the invalid ones.
 func convert(ctx context.Context, stream streams, o *convertOptions, files []string) error {
@@ -108,7 +112,7 @@ func convert(ctx context.Context, stream streams, o *convertOptions, files []str
 		notice(stream.err, "note", "%s:%d: skipped %s: not a HorizontalPodAutoscaler or ScaledObject", each.File, each.Line, each.What)
 	}
 	if len(policies) == 0 && len(invalid) == 0 {
-		return hint.With(fmt.Errorf("no HorizontalPodAutoscaler or ScaledObject in %s", strings.Join(files, ", ")), "kubectl get hpa -A -o yaml prints the HorizontalPodAutoscalers of a cluster")
+		return hint.With(fmt.Errorf("no HorizontalPodAutoscaler, ScaledObject or scaling policy in %s", strings.Join(files, ", ")), "kubectl get hpa -A -o yaml prints the HorizontalPodAutoscalers of a cluster")
 	}
 	drafts := origin.Convert(policies, o.choices)
 	if len(drafts) > 0 {

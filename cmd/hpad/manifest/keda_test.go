@@ -1,7 +1,6 @@
 package manifest_test
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -128,39 +127,6 @@ func TestMadeByKEDA(t *testing.T) {
 		if decides != ok || ok == (len(metric.Suggested) > 0) || metric.AverageValue != "100" || conversion.Decisions() != 1 {
 			t.Errorf("%s: %+v", test.metric, metric)
 		}
-	}
-}
-
-// TestNomadFiles checks that the error for a Nomad job or policy explains how to write an
-// autoscaler instead.
-func TestNomadFiles(t *testing.T) {
-	for _, test := range []struct {
-		name, text string
-		line       int
-	}{
-		{"job", "# web\njob \"web\" {\n  group \"api\" {\n    scaling {\n      min = 1\n    }\n  }\n}\n", 2},
-		{"policy", "scaling \"cluster\" {\n  enabled = true\n  policy {\n    check \"cpu\" { source = \"nomad-apm\" }\n  }\n}\n", 1},
-		{"policy in a block", "min = 1\nmax = 2\n\npolicy {\n  cooldown = \"2m\"\n}\n", 4},
-		{"job in JSON", "{\n  \"Job\": {\"ID\": \"web\", \"TaskGroups\": [{\"Name\": \"api\", \"Scaling\": {\"Min\": 1}}]}\n}\n", 2},
-		{"policy in JSON", "{\"scaling\": {\"x\": {\"min\": 1, \"policy\": {\"check\": {}}}}}", 1},
-		{"scaling policy of the API", "{\n  \"ID\": \"x\",\n  \"Min\": 1,\n  \"Policy\": {}\n}\n", 4},
-	} {
-		objects, _, err := manifest.Read("f", []byte(test.text))
-		var found *origin.Error
-		if len(objects) > 0 || !errors.As(err, &found) || found.Line != test.line || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s: got %d objects, error %v, want one error on line %d", test.name, len(objects), err, test.line)
-			continue
-		}
-		for _, want := range []string{"min_replicas", "[[autoscalers.NAME.metrics]]", "query", `"Coming from nomad-autoscaler" of docs/nomad.md`} {
-			if !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: error %v does not contain %s", test.name, err, want)
-			}
-		}
-	}
-	// A manifest that contains HCL in a string is not a Nomad file.
-	text := "apiVersion: v1\nkind: ConfigMap\nmetadata: { name: x }\ndata:\n  a: |\n    job \"web\" {\n    }\n"
-	if _, skipped, err := manifest.Read("f", []byte(text)); err != nil || len(skipped) != 1 {
-		t.Errorf("ConfigMap: skipped %v, error %v", skipped, err)
 	}
 }
 

@@ -98,19 +98,8 @@ func Read(file string, text []byte) ([]Object, []origin.Skipped, error) {
 			r.document(node.Content[0], "")
 		}
 	}
-	if found := nomadBlock.FindIndex(text); found != nil && len(r.errs) > 0 && !bytes.Contains(text, []byte("apiVersion")) {
-		r.errs = nil
-		r.add(1+bytes.Count(text[:found[0]], []byte("\n")), "%s", nomadRemedy)
-	}
 	return r.objects, r.skipped, errors.Join(r.errs...)
 }
-
-// nomadBlock matches a block of a Nomad job or a nomad-autoscaler policy, in HCL or JSON.
-var nomadBlock = regexp.MustCompile(`(?im)^[ \t]*(job|group|scaling|policy|check|strategy)([ \t]+"[^"\n]*")*[ \t]*\{|"(job|task_?groups|scaling|policy|check|strategy)"\s*:\s*[\[{]`)
-
-const nomadRemedy = `is a Nomad file, which convert cannot read. Write the autoscaler by hand: [autoscalers.NAME] with target = { fleet, job, group }, ` +
-	`min_replicas (min) and max_replicas (max), and for each check [[autoscalers.NAME.metrics]] with type = "External", name, source, query and value ` +
-	`(target of the strategy). The section "Coming from nomad-autoscaler" of docs/nomad.md lists the equivalent of each key of a policy`
 
 type reader struct {
 	file string
