@@ -20,6 +20,7 @@ import (
 	"github.com/hpad/hpad/settings/httpclient"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/cloud"
+	"github.com/hpad/hpad/targets/cloud/awslogin"
 )
 
 const burstSeconds = 4
@@ -32,22 +33,9 @@ const (
 	nativeIgnore = "ignore"
 )
 
-// Config is one [fleets.NAME] table of kind "awsasg". The defaults are the same as those of the
-// AWS command line: environment, shared files, instance role.
+// Config is one [fleets.NAME] table of kind "awsasg".
 type Config struct {
-	// Region is the location of the groups, such as "eu-central-1"; empty means AWS_REGION, or the
-	// region of the profile or of the instance that hpad runs on.
-	Region string `toml:"region"`
-	// Profile is the name of a section in AWS's shared configuration files; empty means
-	// AWS_PROFILE.
-	Profile string `toml:"profile"`
-	// CredentialsFile is a shared credentials file, read again when AWS rejects its credentials;
-	// empty means AWS_SHARED_CREDENTIALS_FILE, or ~/.aws/credentials.
-	CredentialsFile string `toml:"credentials_file"`
-	// RoleARN is a role to assume with these credentials; empty means none.
-	RoleARN string `toml:"role_arn"`
-	// ExternalID is the external id that the role's trust policy requires; may be empty.
-	ExternalID string `toml:"external_id" requires:"role_arn"`
+	awslogin.Login
 	// Endpoints contains the addresses of the services.
 	Endpoints Endpoints `toml:"endpoints"`
 	// Timeout limits one call, including the response.
@@ -89,13 +77,7 @@ func (c *Config) CallTimeout() time.Duration { return c.Timeout }
 // Validate returns all errors in the configuration, with paths relative to the fleet's table.
 // SetDefaults must be called first.
 func (c *Config) Validate() []settings.FieldError {
-	var errs settings.FieldErrors
-	if strings.ContainsAny(c.Region, " \t/.:") {
-		errs.Add("region", strconv.Quote(c.Region), `must be the name of a region, such as "eu-central-1"`)
-	}
-	if c.RoleARN != "" && !strings.HasPrefix(c.RoleARN, "arn:") {
-		errs.Add("role_arn", strconv.Quote(c.RoleARN), `must be the ARN of a role, such as "arn:aws:iam::123456789012:role/hpad"`)
-	}
+	errs := settings.FieldErrors(c.Login.Validate())
 	for _, endpoint := range []struct{ field, value string }{
 		{"endpoints.auto_scaling", c.Endpoints.AutoScaling},
 		{"endpoints.ec2", c.Endpoints.EC2},

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/cloud/awslogin"
 	"github.com/hpad/hpad/targets/targettest"
 	"github.com/hpad/hpad/test/aws/awstest"
 )
@@ -18,7 +19,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func testConfig(t testing.TB, c *awstest.Cloud) *Config {
 	t.Helper()
 	config := &Config{
-		Region: awstest.Region, CredentialsFile: c.Credentials(t), Timeout: 5 * time.Second, CheckInterval: time.Second,
+		Login:   awslogin.Login{Region: awstest.Region, CredentialsFile: c.Credentials(t)},
+		Timeout: 5 * time.Second, CheckInterval: time.Second,
 		Endpoints:      Endpoints{AutoScaling: c.URL, EC2: c.URL, STS: c.URL},
 		ReadsPerSecond: 1000, WritesPerSecond: 1000,
 	}

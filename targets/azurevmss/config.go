@@ -21,13 +21,7 @@ import (
 	"github.com/hpad/hpad/settings/httpclient"
 	"github.com/hpad/hpad/targets"
 	platform "github.com/hpad/hpad/targets/cloud"
-)
-
-// The public and sovereign clouds: the values of Config.Cloud.
-const (
-	publicCloud     = "public"
-	governmentCloud = "usgovernment"
-	chinaCloud      = "china"
+	"github.com/hpad/hpad/targets/cloud/azurelogin"
 )
 
 // The ways of listing scale sets: the values of Config.ListBy.
@@ -55,37 +49,12 @@ const (
 type Config struct {
 	// Subscription is the id of the subscription; empty means AZURE_SUBSCRIPTION_ID.
 	Subscription string `toml:"subscription" required:"the id of a subscription, here or as AZURE_SUBSCRIPTION_ID"`
-	// Cloud is "public", "usgovernment" or "china"; empty means "public".
-	Cloud string `toml:"cloud" default:"public" values:"public usgovernment china" must:"one of \"public\", \"usgovernment\", \"china\""`
+	azurelogin.Login
 	// Endpoint is the address of Azure Resource Manager, https; empty means the address in Cloud.
 	Endpoint string `toml:"endpoint"`
 	// Audience is the service that access tokens are requested for; empty means Endpoint, or the
 	// default of Cloud.
 	Audience string `toml:"audience"`
-	// AuthorityHost is the address of Microsoft Entra ID, https; empty means
-	// AZURE_AUTHORITY_HOST, or the address in Cloud.
-	AuthorityHost string `toml:"authority_host"`
-	// DisableInstanceDiscovery disables the validation of AuthorityHost by Microsoft, as private
-	// clouds require.
-	DisableInstanceDiscovery bool `toml:"disable_instance_discovery"`
-	// CAFile is the path of a file with the trusted CA certificates in PEM format; empty means the
-	// system's CAs.
-	CAFile string `toml:"ca_file"`
-
-	// Tenant and Client are the ids of hpad's tenant and client; empty means AZURE_TENANT_ID and
-	// AZURE_CLIENT_ID. If none of the following files is set, hpad uses the SDK's default
-	// credential chain, or, if only Client is configured, the managed identity with that client id.
-	Tenant string `toml:"tenant_id"`
-	Client string `toml:"client_id"`
-	// ClientSecretFile is a file with the client's secret, read again after a change.
-	ClientSecretFile string `toml:"client_secret_file" requires:"tenant_id client_id" excludes:"client_certificate_file federated_token_file"`
-	// ClientCertificateFile is a file with the client's certificate and key, PEM or PKCS#12
-	// without a password, read again after a change.
-	ClientCertificateFile string `toml:"client_certificate_file" requires:"tenant_id client_id" excludes:"federated_token_file"`
-	// FederatedTokenFile is a file with a token from a different identity provider (workload
-	// identity).
-	FederatedTokenFile string `toml:"federated_token_file" requires:"tenant_id client_id"`
-
 	// Timeout limits one call, including the response.
 	Timeout time.Duration `toml:"timeout" default:"20s" above:"0s" must:"more than 0, such as \"20s\""`
 	// ReadsPerSecond and WritesPerSecond limit the fleet's calls. The bursts are 10 seconds of
@@ -104,18 +73,12 @@ type Config struct {
 	WhileUpdating string `toml:"while_updating" default:"hold" values:"hold write" must:"one of \"hold\", \"write\""`
 	// WhileUpgrading is the effect of a rolling upgrade on writes: "hold" or "write".
 	WhileUpgrading string `toml:"while_upgrading" default:"hold" values:"hold write" must:"one of \"hold\", \"write\""`
-
-	// identity reports whether Client is configured and Tenant is not.
-	identity bool
 }
 
 // SetDefaults sets missing values from the environment or to their defaults.
 func (c *Config) SetDefaults() {
-	c.identity = c.Client != "" && c.Tenant == ""
+	c.Login.SetDefaults()
 	c.Subscription = cmp.Or(c.Subscription, os.Getenv("AZURE_SUBSCRIPTION_ID"))
-	c.AuthorityHost = cmp.Or(c.AuthorityHost, os.Getenv("AZURE_AUTHORITY_HOST"))
-	c.Tenant = cmp.Or(c.Tenant, os.Getenv("AZURE_TENANT_ID"))
-	c.Client = cmp.Or(c.Client, os.Getenv("AZURE_CLIENT_ID"))
 	settings.SetDefaults(c)
 }
 
@@ -129,36 +92,21 @@ func (c *Config) Validate() []settings.FieldError {
 	if strings.ContainsAny(c.Subscription, "/ ") {
 		errs.Add("subscription", strconv.Quote(c.Subscription), "must be a subscription ID without slashes")
 	}
-	for _, address := range []struct{ field, value string }{{"endpoint", c.Endpoint}, {"authority_host", c.AuthorityHost}} {
-		if detail := checkHTTPS(address.value); address.value != "" && detail != "" {
-			errs.Add(address.field, httpclient.QuoteAddress(address.value), detail)
-		}
+	if detail := azurelogin.CheckHTTPS(c.Endpoint); c.Endpoint != "" && detail != "" {
+		errs.Add("endpoint", httpclient.QuoteAddress(c.Endpoint), detail)
 	}
-	return errs
-}
-
-// checkHTTPS returns the error for a text that is not an https URL without credentials, query or
-// fragment, or "".
-func checkHTTPS(text string) string {
-	const form = `must be an https URL without credentials, such as "https://management.example.com"`
-	detail := httpclient.Address{Form: form, End: form}.Check(text)
-	if detail == "" && !strings.HasPrefix(text, "https:") {
-		return form
-	}
-	return detail
+	return append(errs, c.Login.Validate()...)
 }
 
 func (c *Config) services() cloud.Configuration {
-	named := map[string]cloud.Configuration{publicCloud: cloud.AzurePublic, governmentCloud: cloud.AzureGovernment, chinaCloud: cloud.AzureChina}[c.Cloud]
-	manager := named.Services[cloud.ResourceManager]
+	configuration := azurelogin.Configuration(&c.Login)
+	manager := configuration.Services[cloud.ResourceManager]
 	if c.Endpoint != "" {
 		manager = cloud.ServiceConfiguration{Endpoint: c.Endpoint, Audience: c.Endpoint}
 	}
 	manager.Audience = cmp.Or(c.Audience, manager.Audience)
-	return cloud.Configuration{
-		ActiveDirectoryAuthorityHost: cmp.Or(c.AuthorityHost, named.ActiveDirectoryAuthorityHost),
-		Services:                     map[cloud.ServiceName]cloud.ServiceConfiguration{cloud.ResourceManager: manager},
-	}
+	configuration.Services = map[cloud.ServiceName]cloud.ServiceConfiguration{cloud.ResourceManager: manager}
+	return configuration
 }
 
 func (c *Config) address() string { return c.services().Services[cloud.ResourceManager].Endpoint }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
-	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
@@ -90,18 +89,6 @@ var (
 )
 
 var errorClasses = platform.Errors{Response: answerOf, Read: readRules, Write: writeRules}
-
-func tokenWords(failed *azidentity.AuthenticationFailedError) string {
-	body, err := runtime.Payload(failed.RawResponse)
-	var rejection struct {
-		Description string `json:"error_description"`
-		Code        string `json:"error"`
-	}
-	if err != nil || json.Unmarshal(body, &rejection) != nil || rejection.Description == "" {
-		return failed.Error()
-	}
-	return rejection.Code + ": " + rejection.Description
-}
 
 // The codes and texts by which quota and capacity errors are recognized.
 var (

@@ -22,10 +22,8 @@ import (
 	"github.com/hpad/hpad/settings/httpclient"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/cloud"
+	"github.com/hpad/hpad/targets/cloud/googlelogin"
 )
-
-// defaultUniverseDomain is the domain of Google's public cloud.
-const defaultUniverseDomain = "googleapis.com"
 
 // burstSeconds is the burst of calls, expressed in seconds of the permitted rate.
 const burstSeconds = 10
@@ -41,15 +39,7 @@ type Config struct {
 	// Endpoint is the address of the API, without the final "projects"; empty means
 	// CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE, or the address in UniverseDomain.
 	Endpoint string `toml:"endpoint"`
-	// UniverseDomain is the domain of a sovereign cloud; empty means
-	// GOOGLE_CLOUD_UNIVERSE_DOMAIN, or "googleapis.com".
-	UniverseDomain string `toml:"universe_domain"`
-	// CredentialsFile is a credentials file of Google Cloud, read again after a change; empty
-	// means Application Default Credentials.
-	CredentialsFile string `toml:"credentials_file"`
-	// Impersonate is the email address of a service account to impersonate; empty uses the
-	// credentials directly.
-	Impersonate string `toml:"impersonate_service_account"`
+	googlelogin.Login
 	// QuotaProject is the project for quotas; empty means the default of the credentials.
 	QuotaProject string `toml:"quota_project"`
 	// Timeout limits one call, including the response.
@@ -67,7 +57,7 @@ type Config struct {
 // SetDefaults sets missing values from the environment or to their defaults.
 func (c *Config) SetDefaults() {
 	c.Project = cmp.Or(c.Project, os.Getenv("GOOGLE_CLOUD_PROJECT"), os.Getenv("CLOUDSDK_CORE_PROJECT"))
-	c.UniverseDomain = cmp.Or(c.UniverseDomain, os.Getenv("GOOGLE_CLOUD_UNIVERSE_DOMAIN"), defaultUniverseDomain)
+	c.Login.SetDefaults()
 	c.Endpoint = cmp.Or(c.Endpoint, os.Getenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE"), "https://compute."+c.UniverseDomain+"/compute/v1/")
 	settings.SetDefaults(c)
 }
@@ -76,8 +66,6 @@ func (c *Config) SetDefaults() {
 var (
 	resourceName = regexp.MustCompile(`^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$`)
 	projectID    = regexp.MustCompile(`^([a-z][-.a-z0-9]*:)?[a-z][-a-z0-9]{0,61}[a-z0-9]$`)
-	accountName  = regexp.MustCompile(`^[^@\s/]+@[^@\s/]+$`)
-	domainName   = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+$`)
 )
 
 const nameForm = `must be a name of lower-case letters, digits and hyphens, at most 63`
@@ -98,8 +86,6 @@ func (c *Config) Validate() []settings.FieldError {
 		{"quota_project", c.QuotaProject, projectID, `must be a project ID, such as "my-project-123"`},
 		{"zone", c.Zone, resourceName, nameForm},
 		{"region", c.Region, resourceName, nameForm},
-		{"impersonate_service_account", c.Impersonate, accountName, `must be the email address of a service account, such as "hpad@my-project.iam.gserviceaccount.com"`},
-		{"universe_domain", c.UniverseDomain, domainName, `must be a domain, such as "googleapis.com"`},
 	} {
 		if name.value != "" && !name.form.MatchString(name.value) {
 			errs.Add(name.field, strconv.Quote(name.value), name.detail)
@@ -108,7 +94,7 @@ func (c *Config) Validate() []settings.FieldError {
 	if detail := endpointAddress.Check(c.Endpoint); detail != "" {
 		errs.Add("endpoint", httpclient.QuoteAddress(c.Endpoint), detail)
 	}
-	return errs
+	return append(errs, c.Login.Validate()...)
 }
 
 const endpointForm = `must be the URL of the Compute Engine API, such as "https://compute.googleapis.com/compute/v1/"`

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/hpad/hpad/targets/cloud/googlelogin"
 )
 
 func TestConfigDefaults(t *testing.T) {
@@ -14,7 +16,7 @@ func TestConfigDefaults(t *testing.T) {
 	c := Config{Project: "shop-prod"}
 	c.SetDefaults()
 	want := Config{
-		Project: "shop-prod", UniverseDomain: "googleapis.com", Endpoint: "https://compute.googleapis.com/compute/v1/",
+		Project: "shop-prod", Login: googlelogin.Login{UniverseDomain: "googleapis.com"}, Endpoint: "https://compute.googleapis.com/compute/v1/",
 		Timeout: 10 * time.Second, ReadsPerSecond: 20, WritesPerSecond: 10, MaxConnections: 20,
 	}
 	if c != want {
@@ -59,7 +61,7 @@ func TestConfigMistakes(t *testing.T) {
 		"no connections":     {func(c *Config) { c.MaxConnections = 2000 }, `max_connections = 2000: must be from 1 to 1000`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			config := &Config{Project: "shop-prod", UniverseDomain: defaultUniverseDomain, Endpoint: "https://compute.googleapis.com/compute/v1/"}
+			config := &Config{Project: "shop-prod", Login: googlelogin.Login{UniverseDomain: googlelogin.DefaultUniverse}, Endpoint: "https://compute.googleapis.com/compute/v1/"}
 			config.SetDefaults()
 			c.change(config)
 			errs := config.Validate()

@@ -2,20 +2,14 @@ package gcemig
 
 import (
 	"bytes"
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 
-	"cloud.google.com/go/auth"
-	"cloud.google.com/go/auth/credentials"
-	"cloud.google.com/go/auth/credentials/impersonate"
 	"cloud.google.com/go/auth/httptransport"
 	"google.golang.org/api/compute/v1"
 	"google.golang.org/api/googleapi"
@@ -23,10 +17,8 @@ import (
 
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/cloud"
+	"github.com/hpad/hpad/targets/cloud/googlelogin"
 )
-
-// tokenScope is the scope of all tokens; roles determine the permissions.
-const tokenScope = "https://www.googleapis.com/auth/cloud-platform"
 
 // session is a client with its credentials.
 type session struct {
@@ -57,10 +49,6 @@ func (s *session) close() {
 	}
 }
 
-func credentialsFile(c *Config) string {
-	return cmp.Or(c.CredentialsFile, os.Getenv("GOOGLE_APPLICATION_CREDENTIALS"))
-}
-
 // newSession builds a session without connecting to the API. Without configured credentials it
 // may connect to the metadata server.
 func newSession(c *Config, limiter *cloud.Limiter) (*session, error) {
@@ -68,7 +56,7 @@ func newSession(c *Config, limiter *cloud.Limiter) (*session, error) {
 	for i := range made.transports {
 		made.transports[i] = cloud.NewTransport(c.Timeout, c.MaxConnections)
 	}
-	found, err := findCredentials(c, &http.Client{Transport: made.transports[0], Timeout: c.Timeout})
+	found, err := googlelogin.Find(&c.Login, &http.Client{Transport: made.transports[0], Timeout: c.Timeout})
 	if err != nil {
 		return nil, err
 	}
@@ -90,85 +78,6 @@ func newSession(c *Config, limiter *cloud.Limiter) (*session, error) {
 		return nil, fmt.Errorf("use endpoint %q: %w", c.Endpoint, err)
 	}
 	return made, nil
-}
-
-// findCredentials returns the configured credentials or the Application Default Credentials. If a
-// service account is configured, it returns the credentials of that account.
-func findCredentials(c *Config, tokens *http.Client) (*auth.Credentials, error) {
-	options := &credentials.DetectOptions{Scopes: []string{tokenScope}, Client: tokens}
-	var found *auth.Credentials
-	var err error
-	if c.CredentialsFile == "" {
-		found, err = credentials.DetectDefault(options)
-	} else {
-		found, err = fileCredentials(c.CredentialsFile, options)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("find credentials: %w", err)
-	}
-	if path := credentialsFile(c); path != "" { // other credentials require a call for their domain
-		domain, err := found.UniverseDomain(context.Background())
-		if err == nil && domain != c.UniverseDomain {
-			return nil, fmt.Errorf("credentials in %q belong to universe domain %q, not to %q: set universe_domain, or use other credentials", path, domain, c.UniverseDomain)
-		}
-	}
-	if c.Impersonate == "" {
-		return found, nil
-	}
-	if found, err = actAs(c, found, tokens, options.Scopes); err != nil {
-		return nil, fmt.Errorf("impersonate %q: %w", c.Impersonate, err)
-	}
-	return found, nil
-}
-
-func actAs(c *Config, own *auth.Credentials, tokens *http.Client, scopes []string) (*auth.Credentials, error) {
-	asking, err := httptransport.NewClient(&httptransport.Options{
-		Credentials: own, BaseRoundTripper: &tokenRejections{tokens.Transport}, UniverseDomain: c.UniverseDomain, DisableTelemetry: true,
-	})
-	if err != nil {
-		return nil, err
-	}
-	asking.Timeout = tokens.Timeout
-	return impersonate.NewCredentials(&impersonate.CredentialsOptions{
-		TargetPrincipal: c.Impersonate, Scopes: scopes, Credentials: own, Client: asking, UniverseDomain: c.UniverseDomain,
-	})
-}
-
-// tokenRejections converts responses that reject a token request to errors.
-type tokenRejections struct{ http.RoundTripper }
-
-const longestRejection = 64 << 10
-
-// RoundTrip returns a tokenError for a rejection.
-func (r *tokenRejections) RoundTrip(request *http.Request) (*http.Response, error) {
-	response, err := r.RoundTripper.RoundTrip(request)
-	if err != nil || response.StatusCode < http.StatusMultipleChoices {
-		return response, err
-	}
-	defer func() { _ = response.Body.Close() }()
-	var body struct{ Error struct{ Message string } }
-	_ = json.NewDecoder(io.LimitReader(response.Body, longestRejection)).Decode(&body) // a body in a different format has no message
-	return nil, tokenError{&cloud.ResponseError{Platform: "the server", Status: response.StatusCode, Message: body.Error.Message}}
-}
-
-func fileCredentials(path string, options *credentials.DetectOptions) (*auth.Credentials, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("read credentials_file: %w", err)
-	}
-	var kind struct{ Type credentials.CredType }
-	if err := json.Unmarshal(text, &kind); err != nil {
-		// The error may contain a part of the file.
-		return nil, fmt.Errorf("credentials_file %q is not a JSON credentials file", path)
-	}
-	if kind.Type == "" {
-		return nil, fmt.Errorf(`credentials_file %q does not contain the "type" of its credentials`, path)
-	}
-	found, err := credentials.NewCredentialsFromJSON(kind.Type, text, options)
-	if err != nil {
-		return nil, fmt.Errorf("use credentials_file %q: %w", path, err)
-	}
-	return found, nil
 }
 
 // sender sends the SDK's requests within the fleet's limits, and classifies their errors.
@@ -196,7 +105,7 @@ func (s *sender) RoundTrip(r *http.Request) (response *http.Response, err error)
 	call, _ := r.Context().Value(callKey{}).(cloud.Call)
 	err = s.limiter.Do(r.Context(), call, func(ctx context.Context) (err error) {
 		if response, err = s.RoundTripper.RoundTrip(r.WithContext(ctx)); err != nil {
-			return authenticated(err)
+			return googlelogin.Explain(err)
 		}
 		body, err := io.ReadAll(response.Body)
 		_ = response.Body.Close()

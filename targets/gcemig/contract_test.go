@@ -7,6 +7,7 @@ import (
 
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/cloud"
+	"github.com/hpad/hpad/targets/cloud/googlelogin"
 	"github.com/hpad/hpad/targets/targettest"
 	"github.com/hpad/hpad/test/gce/gcetest"
 )
@@ -15,7 +16,7 @@ import (
 func testConfig(t testing.TB, server *gcetest.Server) *Config {
 	t.Helper()
 	c := &Config{
-		Project: server.Project, Endpoint: server.Endpoint, CredentialsFile: server.CredentialsFile(t),
+		Project: server.Project, Endpoint: server.Endpoint, Login: googlelogin.Login{CredentialsFile: server.CredentialsFile(t)},
 		Timeout: 5 * time.Second, ReadsPerSecond: 1000, WritesPerSecond: 1000,
 	}
 	c.SetDefaults()

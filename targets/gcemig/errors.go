@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 
-	"cloud.google.com/go/auth"
 	"google.golang.org/api/googleapi"
 
 	"github.com/hpad/hpad/targets"
@@ -37,19 +36,6 @@ func answerOf(err error) *cloud.ResponseError {
 
 func newAnswer(status int, reason, message string) *cloud.ResponseError {
 	return &cloud.ResponseError{Platform: "compute engine", Status: status, Code: reason, Message: message}
-}
-
-type tokenError struct{ *cloud.ResponseError }
-
-// authenticated converts an error that occurred while getting a token to a cloud.TokenError.
-func authenticated(err error) error {
-	if acting, ok := errors.AsType[tokenError](err); ok {
-		return &cloud.TokenError{Err: err, Status: acting.Status}
-	}
-	if own, ok := errors.AsType[*auth.Error](err); ok && own.Response != nil {
-		return &cloud.TokenError{Err: err, Status: own.Response.StatusCode}
-	}
-	return err
 }
 
 // The rules for error responses. Only the message distinguishes a call quota from a machine

@@ -42,7 +42,7 @@ func New(name string, config *Config, env targets.Env) *Fleet {
 	f.Limiter = cloud.NewLimiter(config.limits(), env.Meter)
 	f.Limiter.Timeout, f.Limiter.Errors, f.Limiter.Lease = config.Timeout, &errorClasses, env.Lease
 	f.Make = func(context.Context) (*session, error) { return newSession(config, f.Limiter) }
-	f.Files = func() []string { return []string{credentialsFile(config)} }
+	f.Files = func() []string { return []string{config.Path()} }
 	f.Drop = (*session).close
 	f.Name, f.Place, f.Parse = name, fmt.Sprintf(" in project %q", config.Project), parseName
 	f.Platform, f.Memory, f.Noun, f.DeletesAtOnce = f, cloud.NewMemory(env.Store), "group", mostRemoved

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/cloud/googlelogin"
 	"github.com/hpad/hpad/test/gce/gcetest"
 )
 
@@ -43,7 +44,7 @@ func frontConfig(t *testing.T, s *gcetest.Server, domain string) *Config {
 		t.Setenv(name, "")
 	}
 	front.Serve(t, domain, s)
-	c := &Config{Project: s.Project, UniverseDomain: domain, CredentialsFile: s.UniverseFile(t, domain), Timeout: 5 * time.Second}
+	c := &Config{Project: s.Project, Login: googlelogin.Login{UniverseDomain: domain, CredentialsFile: s.UniverseFile(t, domain)}, Timeout: 5 * time.Second}
 	c.SetDefaults()
 	if want := "https://compute." + domain + "/compute/v1/"; c.Endpoint != want {
 		t.Fatalf("endpoint = %q, want %q", c.Endpoint, want)
@@ -54,7 +55,7 @@ func frontConfig(t *testing.T, s *gcetest.Server, domain string) *Config {
 // TestImpersonation checks that hpad impersonates a service account in Google's public cloud and in
 // a sovereign cloud.
 func TestImpersonation(t *testing.T) {
-	for _, domain := range []string{defaultUniverseDomain, "apis.sovereign.example"} {
+	for _, domain := range []string{googlelogin.DefaultUniverse, "apis.sovereign.example"} {
 		t.Run(domain, func(t *testing.T) {
 			s := gcetest.Start(t)
 			s.Add(gcetest.Group{Zone: "us-east1-b", Name: "web", Size: 2})
@@ -92,7 +93,7 @@ func TestImpersonation(t *testing.T) {
 func TestImpersonationForbidden(t *testing.T) {
 	s := gcetest.Start(t)
 	s.Add(gcetest.Group{Zone: "us-east1-b", Name: "web", Size: 2})
-	c := frontConfig(t, s, defaultUniverseDomain)
+	c := frontConfig(t, s, googlelogin.DefaultUniverse)
 	c.Impersonate = "admin@shop-prod.iam.gserviceaccount.com"
 	_, err := openFleet(t, c, nil).Snapshot(t.Context(), []targets.Ref{ref(web)})
 	if !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), c.Impersonate) || !strings.Contains(err.Error(), "iam.serviceAccounts.getAccessToken") {
