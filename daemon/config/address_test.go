@@ -94,6 +94,7 @@ func TestPlaceKeys(t *testing.T) {
 	other := []string{
 		"server_name_label", "socket_group", "pages", // not places
 		"profile",                   // a name
+		"endpoint_params",           // parameters
 		"copy_paths", "working_dir", // inside of containers
 	}
 	found := 0

@@ -138,7 +138,7 @@ func (t *table) decodeKeys(key string, raw map[string]any, to reflect.Value, all
 // placeKey matches the keys of addresses and of paths on this host. hpad does not expand variables in
 // them.
 var placeKey = regexp.MustCompile(`^(address|addresses|allowed_hosts|audience|authority_host|auto_scaling|dir|ec2|endpoint|endpoints|file|host|http|listen|nodes|path|` +
-	`server_name|socket|state_dir|sts|tcp|universe_domain|url|web_config|[a-z_]+_files?)$`)
+	`server_name|socket|state_dir|sts|tcp|token_url|universe_domain|url|web_config|[a-z_]+_files?)$`)
 
 // checkExpanded records the variables of different tools in an address or path. The key decides, so that
 // a new key is checked, too.
@@ -147,7 +147,7 @@ func (t *table) checkExpanded(key, name string, goType reflect.Type, value any) 
 		goType = goType.Elem()
 	}
 	if goType.Kind() == reflect.String && placeKey.MatchString(name) {
-		t.checkVariables(key, value, name != "url")
+		t.checkVariables(key, value, !strings.HasSuffix(name, "url"))
 	}
 }
 

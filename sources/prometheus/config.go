@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/hpad/hpad/settings"
@@ -48,10 +49,14 @@ type Config struct {
 	MaxConcurrent int `toml:"max_concurrent" default:"20" min:"1"`
 	// Access contains the settings of the connection. Only its Headers may contain secrets.
 	httpclient.Access
+	cloudLogins
 }
 
 // SetDefaults sets missing values to their defaults.
-func (c *Config) SetDefaults() { settings.SetDefaults(c) }
+func (c *Config) SetDefaults() {
+	settings.SetDefaults(c)
+	c.cloudLogins.setDefaults()
+}
 
 // Validate returns all errors of a configuration with defaults applied. Field paths are
 // relative to the table, such as "tls.key_file".
@@ -73,7 +78,7 @@ func (c *Config) Validate() []settings.FieldError {
 	if _, set := c.Params[lookbackParam]; set {
 		errs = append(errs, settings.FieldError{Field: "params." + lookbackParam, Detail: "must not be set here: use max_age"})
 	}
-	return append(errs, c.Access.Validate()...)
+	return slices.Concat(errs, c.Access.Validate(), c.cloudLogins.validate())
 }
 
 var server = httpclient.Address{

@@ -26,6 +26,8 @@ const (
 	queryPath = "/api/v1/query"
 	// lookbackParam is the parameter of a query with the maximum age of a sample.
 	lookbackParam = "lookback_delta"
+	// idempotencyKey is the header by which the transport recognizes requests that it may repeat.
+	idempotencyKey = "Idempotency-Key"
 )
 
 // Source queries one server. It is safe for concurrent use.
@@ -47,7 +49,7 @@ type Source struct {
 // connect. The source uses the proxies from the environment (HTTPS_PROXY, NO_PROXY).
 func New(name string, cfg *Config, budget *sources.Budget) (*Source, error) {
 	address := withoutCredentials(cfg.URL)
-	client, err := cfg.NewClient(name, nil)
+	client, err := cfg.NewClient(name, cfg.login())
 	if err != nil {
 		return nil, fmt.Errorf("source %q: prepare connections to %q: %w", name, address, err)
 	}
@@ -194,7 +196,7 @@ func (s *Source) do(ctx context.Context, method string, others url.Values, body 
 	request.URL.RawQuery = params.Encode()
 	if method == http.MethodPost {
 		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		request.Header["Idempotency-Key"] = nil // lets the transport retry on a different connection; it is not sent
+		request.Header[idempotencyKey] = nil // lets the transport retry on a different connection; it is not sent
 	}
 	return s.http.Do(request)
 }
