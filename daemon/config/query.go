@@ -155,6 +155,8 @@ func (t *table) lintTarget(path string, m metricTable, q query.Query, what strin
 		t.warn(under(path, "average_value"), "the "+what+" is already an average, quantile, maximum or quotient, and average_value divides it by the number of replicas again: use value, or a "+what+" for the total")
 	case target == policy.ValueTarget && q.Total():
 		t.warn(under(path, "value"), "the "+what+" is a total, which does not fall when instances are added: its ratio to value multiplies the count again in every evaluation; use average_value, the share that one instance can handle")
+	case target == policy.ValueTarget && q.Difference():
+		t.warn(under(path, "value"), "the "+what+" is a difference of two totals, and its ratio to value multiplies the count again in every evaluation: if it is a part of the load, use average_value, the share that one instance can handle; if it is the growth of a queue, use the length of the queue")
 	}
 }
 

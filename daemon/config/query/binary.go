@@ -35,6 +35,10 @@ func (a *analysis) binary(e *parser.BinaryExpr) meaning {
 		m = left.withConstant(e.Op, right.offset)
 	case left.kind == constant:
 		m = right.ofConstant(e.Op, left.offset)
+	case e.Op == parser.ADD && right.scale < 0:
+		m = combined(parser.SUB, left, right)
+	case e.Op == parser.ADD && left.scale < 0:
+		m = combined(parser.SUB, right, left)
 	default:
 		m = combined(e.Op, left, right)
 	}
@@ -110,8 +114,11 @@ func combined(op parser.ItemType, left, right meaning) meaning {
 			m.kind = left.kind
 		}
 	case parser.SUB:
-		if same && left.kind != truth && left.remains(right) {
+		switch {
+		case same && left.kind != truth && left.remains(right):
 			m.kind = left.kind
+		case left.changes && right.changes && left.isWork() && right.isWork() && !left.growsAgainst(right):
+			m.kind = difference
 		}
 	case parser.MUL:
 		m.counters, m.buckets = left.counters, left.buckets
@@ -148,9 +155,14 @@ var (
 		"healthcheck", "healthchecks", "hits", "ignored", "invalid", "misses", "probe", "probes", "redirects", "rejected", "retried", "retries", "skipped", "static",
 		"throttled", "timeout", "timeouts",
 	}
+	entryWords = []string{
+		"accepted", "add", "added", "arrivals", "arrived", "created", "enqueued", "generated", "in", "incoming", "ingress", "input", "inserted", "new", "opened",
+		"produced", "published", "queued", "receive", "received", "rx", "scheduled", "started", "submitted",
+	}
 	exitWords = []string{
-		"acked", "answered", "closed", "completed", "consumed", "deleted", "delivered", "dequeued", "done", "ended", "exited", "finished", "handled", "out",
-		"processed", "removed", "resolved", "responses", "sent", "served", "succeeded", "success", "successful", "transmitted",
+		"acked", "acknowledged", "acks", "answered", "cleared", "closed", "completed", "completions", "consumed", "deleted", "delivered", "dequeued", "done",
+		"drained", "egress", "ended", "executed", "exited", "expired", "finished", "handled", "out", "outgoing", "output", "popped", "processed", "removed",
+		"resolved", "responses", "sent", "served", "succeeded", "success", "successful", "transmit", "transmitted", "tx",
 	}
 )
 
@@ -171,6 +183,15 @@ func (m meaning) remains(part meaning) bool {
 		return containsAny(part.words, freeWords)
 	}
 	return !containsAny(part.words, usedWords) || containsAny(m.words, usedWords)
+}
+
+// isWork reports whether the value, or its sum, is an amount of work.
+func (m meaning) isWork() bool { return m.grows() || m.kind == level || m.kind == peak }
+
+// growsAgainst reports whether the difference of two rates is certainly not a total, but the growth of
+// a backlog, or the difference of two parts of one metric.
+func (m meaning) growsAgainst(part meaning) bool {
+	return m.health || part.health || containsAny(m.words, entryWords) || containsAny(part.words, exitWords) || slices.Equal(m.words, part.words)
 }
 
 // isSumOf reports whether the value is the sum of a histogram or summary with the given count.
@@ -200,9 +221,7 @@ func (m meaning) includes(part meaning) bool {
 // grows reports whether the value is a total of work, and adds whether its sum with a total is one.
 func (m meaning) grows() bool { return m.kind == total || m.kind == backlog }
 
-func (m meaning) adds() bool {
-	return m.grows() || m.kind == level || m.kind == peak || m.kind == truth
-}
+func (m meaning) adds() bool { return m.isWork() || m.kind == truth }
 
 // merged returns the counters of two operands, at most maxCounters.
 func merged(left, right []string) []string {

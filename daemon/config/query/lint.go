@@ -154,14 +154,22 @@ func (q Query) Total() bool {
 	return q.meaning.grows() && (q.meaning.scale > 0 || q.meaning.offset <= 0)
 }
 
+// Difference reports whether the query's value is the difference of two totals of work per second that
+// can be a total: the names do not show that it is the growth of a backlog.
+func (q Query) Difference() bool { return q.meaning.kind == difference && q.meaning.labels.none() }
+
 // Summed returns the query for the sum of all series of a query. The sum of the rates of instances is a
 // total.
 func (q Query) Summed() Query {
 	ofInstance := func(matcher *labels.Matcher) bool {
 		return matcher.Type == labels.MatchEqual && slices.Contains(instanceWords, matcher.Name)
 	}
-	if q.meaning.kind == level && q.meaning.changes && !slices.ContainsFunc(q.meaning.matchers, ofInstance) {
+	switch {
+	case slices.ContainsFunc(q.meaning.matchers, ofInstance):
+	case q.meaning.kind == level && q.meaning.changes:
 		q.meaning.kind = total
+	case q.meaning.kind == difference:
+		q.meaning.labels = labelSet{}
 	}
 	return q
 }

@@ -32,6 +32,8 @@ const (
 	backlog
 	// total is a sum or a count. It does not fall when instances are added.
 	total
+	// difference is a total without a part, or the growth of a backlog. The names do not reveal which.
+	difference
 )
 
 // meaning describes the value of an expression, independent of its spelling.
@@ -216,8 +218,8 @@ func aggregatedKind(e *parser.AggregateExpr, m meaning) kind {
 		switch m.kind {
 		case level, peak, truth, total:
 			return total
-		case backlog:
-			return backlog
+		case backlog, difference:
+			return m.kind
 		}
 		return other
 	case parser.AVG:
@@ -231,6 +233,8 @@ func aggregatedKind(e *parser.AggregateExpr, m meaning) kind {
 			return peak
 		case m.kind == share:
 			return average
+		case m.kind == difference:
+			return other // of one instance
 		}
 		return m.kind
 	}
