@@ -81,6 +81,14 @@ type Lookbacker interface {
 	Lookback() time.Duration
 }
 
+// Ranger is a Source that can evaluate a query at many past instants with few requests.
+type Ranger interface {
+	// QueryRange calls visit with the result of a query at n instants, in order, from an instant on and
+	// a step apart. Each Vector is the one that Query returns, except that the warnings of several
+	// instants are combined. It is only valid during the call.
+	QueryRange(ctx context.Context, query Query, from time.Time, step time.Duration, n int, visit func(at time.Time, v *Vector)) error
+}
+
 // QueryError is an error that the query itself causes: it is invalid, or its result cannot be
 // used.
 type QueryError struct{ Err error }

@@ -82,6 +82,14 @@ func readVector(answer *http.Response, limit int64, collector *sources.Collector
 }
 
 func (r *response) vector(header http.Header) sources.Vector {
+	warnings, infos := r.remarks(header)
+	vector := r.Data.Result.collector.Vector(warnings)
+	vector.Infos = infos
+	return vector
+}
+
+// remarks returns the warnings and the infos of a response.
+func (r *envelope) remarks(header http.Header) (warnings, infos []string) {
 	for _, name := range partialHeaders {
 		if value := header.Get(name); value != "" {
 			r.Warnings.add(name + ": " + value)
@@ -93,7 +101,6 @@ func (r *response) vector(header http.Header) sources.Vector {
 	if r.Partial.Kind() == 't' {
 		r.Warnings.add("the server marks the result as partial (partial)")
 	}
-	var warnings []string
 	for _, text := range r.Warnings {
 		if sources.IsInfo(text) {
 			r.Infos.add(text)
@@ -101,9 +108,7 @@ func (r *response) vector(header http.Header) sources.Vector {
 			warnings = append(warnings, text)
 		}
 	}
-	vector := r.Data.Result.collector.Vector(warnings)
-	vector.Infos = r.Infos
-	return vector
+	return warnings, r.Infos
 }
 
 // open returns the beginning of a body that may be a successful response of the Prometheus API.

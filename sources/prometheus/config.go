@@ -74,7 +74,7 @@ func (c *Config) Validate() []settings.FieldError {
 		errs = append(errs, fieldErr)
 	}
 	errs = append(errs, settings.Validate(c)...)
-	errs = append(errs, httpclient.ValidateParams("params", c.Params, "query", "time")...)
+	errs = append(errs, httpclient.ValidateParams("params", c.Params, "query", "time", "start", "end", "step")...)
 	if _, set := c.Params[lookbackParam]; set {
 		errs = append(errs, settings.FieldError{Field: "params." + lookbackParam, Detail: "must not be set here: use max_age"})
 	}

@@ -29,7 +29,8 @@ const (
 // errNotPrometheus is the error for JSON that is not a response of the API.
 var errNotPrometheus = errors.New("not from the Prometheus API")
 
-type response struct {
+// envelope contains the fields of all responses.
+type envelope struct {
 	Status    string      `json:"status"`
 	ErrorType string      `json:"errorType"`
 	Error     string      `json:"error"`
@@ -38,7 +39,11 @@ type response struct {
 	// VictoriaMetrics sets isPartial, and FiloDB partial.
 	IsPartial jsontext.Value `json:"isPartial"`
 	Partial   jsontext.Value `json:"partial"`
-	Data      struct {
+}
+
+type response struct {
+	envelope
+	Data struct {
 		ResultType string `json:"resultType"`
 		Result     result `json:"result"`
 	} `json:"data"`

@@ -100,15 +100,12 @@ func (s *Source) query(ctx context.Context, query sources.Query, at time.Time) (
 	}
 	defer leave()
 
-	form := url.Values{"query": {query.Text}}
+	form := s.form(query)
 	if !at.IsZero() {
-		form.Set("time", strconv.FormatFloat(float64(at.UnixMilli())/1000, 'f', -1, 64))
-	}
-	if age := cmp.Or(query.MaxAge, s.config.MaxAge); age > 0 {
-		form.Set(lookbackParam, age.String())
+		form.Set("time", formatTime(at))
 	}
 	err = s.request(ctx, func(ctx context.Context) error {
-		response, err := s.send(ctx, form)
+		response, err := s.send(ctx, queryPath, form)
 		if err != nil {
 			return err
 		}
@@ -124,13 +121,31 @@ func (s *Source) query(ctx context.Context, query sources.Query, at time.Time) (
 		}
 		return err
 	})
+	s.judgeWarnings(&vector)
+	return vector, err
+}
+
+// judgeWarnings sets the meaning of a result's warnings.
+func (s *Source) judgeWarnings(vector *sources.Vector) {
 	switch {
 	case s.config.OnWarnings == acceptWarnings:
 		vector.Warnings, vector.Infos = nil, append(vector.Warnings, vector.Infos...)
 	case len(vector.Warnings) > 0:
 		vector.Remedy = fmt.Sprintf("set on_warnings = %q in [sources.%s]", acceptWarnings, s.name)
 	}
-	return vector, err
+}
+
+func formatTime(t time.Time) string {
+	return strconv.FormatFloat(float64(t.UnixMilli())/1000, 'f', -1, 64)
+}
+
+// form returns the parameters of a query without its time.
+func (s *Source) form(query sources.Query) url.Values {
+	form := url.Values{"query": {query.Text}}
+	if age := cmp.Or(query.MaxAge, s.config.MaxAge); age > 0 {
+		form.Set(lookbackParam, age.String())
+	}
+	return form
 }
 
 func (s *Source) request(ctx context.Context, request func(context.Context) error) error {
@@ -158,16 +173,16 @@ func (s *Source) request(ctx context.Context, request func(context.Context) erro
 
 // send sends a query as a POST, or as a GET if the server or a proxy in front of it rejects
 // POST. The source then uses GET until GET is rejected too.
-func (s *Source) send(ctx context.Context, form url.Values) (*http.Response, error) {
+func (s *Source) send(ctx context.Context, path string, form url.Values) (*http.Response, error) {
 	if !s.getOnly.Load() {
-		response, err := s.do(ctx, http.MethodPost, nil, strings.NewReader(form.Encode()))
+		response, err := s.do(ctx, http.MethodPost, path, nil, strings.NewReader(form.Encode()))
 		if err != nil || s.config.Method != "" || !rejectsMethod(response) {
 			return response, err
 		}
 		_, _ = io.CopyN(io.Discard, response.Body, maxErrorBytes)
 		_ = response.Body.Close()
 	}
-	response, err := s.do(ctx, http.MethodGet, form, http.NoBody)
+	response, err := s.do(ctx, http.MethodGet, path, form, http.NoBody)
 	if s.config.Method == "" && err == nil {
 		s.getOnly.Store(!rejectsMethod(response))
 	}
@@ -181,8 +196,8 @@ func rejectsMethod(response *http.Response) bool {
 }
 
 // do sends a request with the configured URL parameters and others.
-func (s *Source) do(ctx context.Context, method string, others url.Values, body io.Reader) (*http.Response, error) {
-	request, err := http.NewRequestWithContext(ctx, method, s.config.at(queryPath), body)
+func (s *Source) do(ctx context.Context, method, path string, others url.Values, body io.Reader) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, method, s.config.at(path), body)
 	if err != nil {
 		return nil, err
 	}
