@@ -3,12 +3,15 @@ package promtest
 
 import (
 	"bytes"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -46,7 +49,8 @@ func Start(t testing.TB, config string, args ...string) *Server {
 	return StartBinary(t, Binary(t, "prometheus"), config, args...)
 }
 
-// StartBinary is like Start, but runs the given binary.
+// StartBinary is like Start, but runs the given binary. A server with the argument --web.config.file
+// must use TLS.
 func StartBinary(t testing.TB, binary, config string, args ...string) *Server {
 	t.Helper()
 	s := &Server{t: t, binary: binary, dir: t.TempDir(), args: args}
@@ -56,6 +60,9 @@ func StartBinary(t testing.TB, binary, config string, args ...string) *Server {
 	t.Cleanup(s.Stop)
 	s.address = ports.Free(t)
 	s.URL = "http://" + s.address
+	if slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--web.config.file=") }) {
+		s.URL = "https://" + s.address
+	}
 	if err := s.start(); err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +167,9 @@ func (s *Server) start() error {
 }
 
 func (s *Server) awaitReady() error {
-	client := http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := http.Client{Timeout: time.Second, Transport: &http.Transport{
+		DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+	}}
 	ready := false
 	state, _ := wait.Until(startTimeout, func() (string, bool) {
 		if s.process.Ended() {
@@ -168,7 +177,7 @@ func (s *Server) awaitReady() error {
 		}
 		if response, err := client.Get(s.URL + "/-/ready"); err == nil {
 			_ = response.Body.Close()
-			ready = response.StatusCode == http.StatusOK
+			ready = response.StatusCode == http.StatusOK || response.StatusCode == http.StatusUnauthorized
 		}
 		return "the server is not ready within " + startTimeout.String(), ready
 	})
