@@ -2,6 +2,7 @@ package sources
 
 import (
 	"context"
+	"regexp"
 	"time"
 
 	"github.com/hpad/hpad/settings"
@@ -46,6 +47,12 @@ type Selector interface {
 	// query. It returns "" if the query has no words.
 	CheckQuery(text string) (selector string, err error)
 }
+
+// notInName matches the characters that the name of a metric cannot contain.
+var notInName = regexp.MustCompile(`[^A-Za-z0-9_]+`)
+
+// SelectorOf returns a PromQL selector whose metric name contains the words of a text.
+func SelectorOf(words string) string { return "_" + notInName.ReplaceAllString(words, "_") }
 
 // Scrape is one entry of an Evaluator's scrape table.
 type Scrape struct {

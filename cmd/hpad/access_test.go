@@ -22,6 +22,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/hpad/hpad/daemon/redact"
 	"github.com/hpad/hpad/daemon/web/webtest"
 )
 
@@ -65,7 +66,7 @@ func runConfig(t *testing.T, dir, text string) *running {
 	r.config = fmt.Sprintf("[daemon]\nlisten = %q\nsocket = %q\nstate_dir = %q\n%s", r.address, r.socket, filepath.Join(dir, "state"), text)
 	file := webtest.Write(t, dir, "hpad.toml", r.config)
 	encoder := zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig())
-	log := zap.New(zapcore.NewCore(encoder, zapcore.AddSync(r.log), zapcore.DebugLevel))
+	log := zap.New(zapcore.NewCore(encoder, zapcore.AddSync(redact.Writer(r.log)), zapcore.DebugLevel))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- runDaemon(ctx, runOptions{file: file, log: log}) }()

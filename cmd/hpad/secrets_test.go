@@ -89,6 +89,10 @@ func TestNoSecretIsShown(t *testing.T) {
 			return
 		}
 		sent.Add(1)
+		if r.URL.Path == "/document" {
+			_, _ = fmt.Fprintf(w, `{"password": %q, "broker": "amqp://shop:%s@127.0.0.1/", "jobs": null}`, secret, secret)
+			return
+		}
 		if query := r.FormValue("query"); strings.HasPrefix(query, "broken") {
 			http.Error(w, "out of order: "+query, http.StatusInternalServerError)
 			return
@@ -129,10 +133,24 @@ url        = "http://127.0.0.1:1"
 token_file = %[4]q
 headers    = { X-Key = %[2]q }
 
+[sources.document]
+kind       = "http"
+url        = "%[3]s/document?token=%[2]s"
+basic_auth = { username = "hpad", password_file = %[4]q }
+headers    = { X-Key = %[2]q }
+[sources.program]
+kind    = "exec"
+command = ["/bin/sh", "-c", "echo \"login failed: password=$DB_PASSWORD\" >&2; exit 3", "sh", "--token=%[2]s", "-p", %[2]q]
+env     = { DB_PASSWORD = %[2]q }
+
 [autoscalers.worker]
 target       = { fleet = "local", service = "worker" }
 max_replicas = 2
 metrics      = [
+  { type = "External", name = "document", source = "document", query = "$.jobs", value = 1 },
+  { type = "External", name = "broker", source = "document", query = "$.broker", value = 1 },
+  { type = "External", name = "member", source = "document", query = "$[?@.password=='%[2]s']", value = 1 },
+  { type = "External", name = "program", source = "program", value = 1 },
   { type = "External", name = "works", source = "basic", query = "fine", value = 1 },
   { type = "External", name = "fails", source = "bearer", query = "broken", value = 1 },
   { type = "External", name = "labels", source = "bearer", query = "broken{token='%[2]s', api_key=\"%[2]s\"}", select = { token = %[2]q }, value = 1 },
@@ -163,7 +181,8 @@ metrics      = [{ type = "External", name = "works", source = "basic", query = "
 	signed := func(r *http.Request) { r.SetBasicAuth("alice", secret) }
 	outputs := map[string]string{}
 	deadline := time.Now().Add(time.Minute)
-	for sent.Load() < 4 || !allEvaluated(t, r) || !strings.Contains(outputs["explain"], "connection refused") || !strings.Contains(outputs["explain"], "500") {
+	for sent.Load() < 4 || !allEvaluated(t, r) || !strings.Contains(outputs["explain"], "connection refused") || !strings.Contains(outputs["explain"], "500") ||
+		!strings.Contains(outputs["explain"], "exit status 3: login failed") || !strings.Contains(outputs["explain"], "is null instead of a number") {
 		if time.Now().After(deadline) {
 			t.Fatalf("requests with the secret = %d; explain printed\n%s\nlog:\n%s", sent.Load(), outputs["explain"], r.log.String())
 		}

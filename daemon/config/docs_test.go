@@ -33,10 +33,10 @@ func TestDocs(t *testing.T) {
 		}
 	}
 	for name := range kinds.Fleets {
-		checkShown(t, all, fleetsKey, name)
+		checkShown(t, all, fleetsKey, "#kind--", name)
 	}
 	for name := range kinds.Sources {
-		checkShown(t, all, sourcesKey, name)
+		checkShown(t, all, sourcesKey, "#source-kind--", name)
 	}
 	for name := range kinds.Drains {
 		if !strings.Contains(string(page), "\n- `\""+name+"\"` ") {
@@ -56,17 +56,17 @@ func TestDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(c.Autoscalers) != 3 || len(c.Sources) != 2 || len(c.Autoscalers["checkout"].Spec.Metrics) != 1 {
+	if len(c.Autoscalers) != 4 || len(c.Sources) != 5 || len(c.Autoscalers["checkout"].Spec.Metrics) != 1 {
 		t.Errorf("got %d autoscalers and %d sources in the examples", len(c.Autoscalers), len(c.Sources))
 	}
 }
 
-func checkShown(t *testing.T, all []byte, table, kind string) {
+func checkShown(t *testing.T, all []byte, table, anchor, kind string) {
 	t.Helper()
 	if !regexp.MustCompile(`\n\[` + table + `\.\w+\]\nkind += "` + kind + `"\n`).Match(all) {
 		t.Errorf("docs has no example of kind %q", kind)
 	}
-	if !bytes.Contains(all, []byte("(config-keys.md#kind--"+kind+")")) {
+	if !bytes.Contains(all, []byte("(config-keys.md"+anchor+kind+")")) {
 		t.Errorf("docs does not link to the keys of kind %q", kind)
 	}
 }

@@ -125,11 +125,11 @@ for each element of an array.
 		k.row(row)
 	}
 	for _, name := range slices.Sorted(maps.Keys(kinds.Fleets)) {
-		k.kind(name, kinds.Fleets[name].Config())
+		k.kind(fmt.Sprintf("### kind = %q", name), kinds.Fleets[name].Config())
 	}
 	k.kinds("sources", slices.Sorted(maps.Keys(kinds.Sources)))
 	for _, name := range slices.Sorted(maps.Keys(kinds.Sources)) {
-		k.kind(name, kinds.Sources[name].Config())
+		k.kind(fmt.Sprintf("### source, kind = %q", name), kinds.Sources[name].Config())
 	}
 	receiver := &notify.Config{}
 	receiver.SetDefaults()
@@ -177,14 +177,14 @@ func (k *keys) kinds(of string, names []string) {
 	k.write(fmt.Sprintf("| `%s` | text | required | One of %s. The other keys depend on the kind. |\n", kindKey, strings.Join(names, ", ")))
 }
 
-func (k *keys) kind(name string, kind interface {
+func (k *keys) kind(heading string, kind interface {
 	SetDefaults()
 	Validate() []settings.FieldError
 },
 ) {
 	seed(reflect.ValueOf(kind).Elem())
 	kind.SetDefaults()
-	k.section(fmt.Sprintf("### kind = %q", name), kind, required(kind))
+	k.section(heading, kind, required(kind))
 }
 
 // labels writes the labels that set an autoscaler's keys.

@@ -46,7 +46,7 @@ func TestConfigs(t *testing.T) {
 				used[fleet.Kind] = true
 			}
 			for _, source := range c.Sources {
-				used[source.Kind] = true
+				used[exampleOf(source.Kind)] = true
 			}
 			if name := strings.TrimSuffix(filepath.Base(file), ".toml"); kindNames()[name] && !used[name] {
 				t.Errorf("the example does not contain kind %q", name)
@@ -59,14 +59,22 @@ func TestConfigs(t *testing.T) {
 	}
 }
 
-// kindNames returns the kinds of fleets and sources.
+// exampleOf returns the name of the example of a kind of source. Some kinds of fleets have the same name.
+func exampleOf(source string) string {
+	if _, ok := kinds.Fleets[source]; ok {
+		return "source-" + source
+	}
+	return source
+}
+
+// kindNames returns the names of the examples of all kinds of fleets and sources.
 func kindNames() map[string]bool {
 	names := map[string]bool{}
 	for name := range kinds.Fleets {
 		names[name] = true
 	}
 	for name := range kinds.Sources {
-		names[name] = true
+		names[exampleOf(name)] = true
 	}
 	return names
 }

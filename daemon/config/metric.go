@@ -49,7 +49,8 @@ type metricTable struct {
 	// Source is the name of a source: required for "Instances", "Object" and "External". Without
 	// it, a "Resource" or "ContainerResource" metric is read from the fleet.
 	Source string `toml:"source"`
-	// Query is the expression that is sent to the source; required with a source.
+	// Query is the expression that is sent to the source, or that selects values from its document;
+	// required with a source, except with format = "number".
 	Query string `toml:"query" requires:"source"`
 	// Select selects the series with these label values.
 	Select map[string]string `toml:"select" requires:"source"`

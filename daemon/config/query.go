@@ -108,7 +108,7 @@ func (m metricTable) meaning(selector sources.Selector) (query.Query, error) {
 	if err != nil {
 		return query.Query{}, err
 	}
-	return query.ParseFlagged(cmp.Or(text, query.NameOf(m.Name)))
+	return query.ParseFlagged(cmp.Or(text, sources.SelectorOf(m.Name)))
 }
 
 // lintQuery warns about a query whose value the algorithm would misread.

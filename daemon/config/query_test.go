@@ -1,16 +1,12 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/hpad/hpad/daemon/kinds"
-	"github.com/hpad/hpad/settings"
-	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -258,51 +254,45 @@ func TestUnworkable(t *testing.T) {
 	}
 }
 
-// selecting is the table of a source whose queries select values from a document. A query is invalid
-// if it contains a blank.
-type selecting struct{}
-
-func (selecting) SetDefaults()                                      {}
-func (selecting) Validate() []settings.FieldError                   { return nil }
-func (selecting) Build(string, sources.Env) (sources.Source, error) { return nil, nil }
-
-func (selecting) CheckQuery(text string) (string, error) {
-	if strings.Contains(text, " ") {
-		return "", errors.New("contains a blank")
-	}
-	return strings.Trim(text, "$."), nil
-}
-
 // TestSelections checks that queries which are not PromQL are checked by their kind of source, and that
 // the warnings about targets depend on the words in the query or in the name of the metric.
 func TestSelections(t *testing.T) {
-	kinds.Sources["selecting"] = sources.Kind{Name: "selecting", Config: func() sources.Config { return new(selecting) }}
-	defer delete(kinds.Sources, "selecting")
-	text := strings.Replace(doubtful[:strings.Index(doubtful, "metrics = [")], `"prometheus"`, `"selecting"`, 1)
-	text = strings.Replace(text, `url  = "http://127.0.0.1:9090"`, "", 1)
-	for keys, want := range map[string]string{
-		`name = "m", query = "$.queue_depth", value = 5`:                         "value = 5: " + totalWarning,
-		`name = "m", query = "$.queue_depth", average_value = 5`:                 "",
-		`name = "m", query = "$.queue_depth", average_value = 5, max_age = "1m"`: "",
-		`name = "queue-depth", value = 5`:                                        "value = 5: " + totalWarning,
-		`name = "latency", value = 5`:                                            "",
-		`name = "m", query = "$.requests_total", average_value = 5`:              `query = "$.requests_total": requests_total is a counter, which never falls, and this source computes no rate`,
-		`name = "m", query = "$.a b", value = 5`:                                 `query = "$.a b": contains a blank`,
+	source := map[string]string{
+		"json":       "kind = \"http\"\nurl = \"http://127.0.0.1:80\"",
+		"prometheus": "kind = \"exec\"\ncommand = [\"list\"]\nformat = \"prometheus\"",
+		"number":     "kind = \"exec\"\ncommand = [\"list\"]",
+	}
+	for _, test := range []struct{ format, keys, want string }{
+		{"json", `name = "m", query = "$.queue_totals.messages_ready", value = 5`, "value = 5: " + totalWarning},
+		{"json", `name = "m", query = "$.queue['length']", average_value = 5, max_age = "1m"`, ""},
+		{"json", `name = "m", query = "$.p95_latency", value = 5`, ""},
+		{"json", `name = "jobs", query = "$[0]", value = 5`, "value = 5: " + totalWarning},
+		{"json", `name = "m", query = "$.http.requests_total", average_value = 5`, `query = "$.http.requests_total": _http_requests_total is a counter, which never falls, and this source computes no rate`},
+		{"json", `name = "m", query = "sum(queue)", value = 5`, `query = "sum(queue)": is not a JSONPath`},
+		{"json", `name = "m", value = 5`, "query: is required: a JSONPath"},
+		{"prometheus", `name = "m", query = "queue_length{queue='work'}", value = 5`, "value = 5: " + totalWarning},
+		{"prometheus", `name = "m", query = "queue_length{queue='$queue'}", average_value = 5`, `query = "queue_length{queue='$queue'}": the matcher of label "queue" contains a variable`},
+		{"prometheus", `name = "m", query = "sum(queue_length)", value = 5`, `query = "sum(queue_length)": must be a plain selector`},
+		{"prometheus", `name = "m", value = 5`, "query: is required: a selector"},
+		{"number", `name = "queue-depth", value = 5`, "value = 5: " + totalWarning},
+		{"number", `name = "latency", value = 5`, ""},
+		{"number", `name = "m", query = "$", value = 5`, `query = "$": must be omitted`},
 	} {
-		c, err := Parse("hpad.toml", []byte(text+`metrics = [{type = "External", source = "prom", `+keys+"}]"))
-		found := []error{err}
+		text := strings.Replace(doubtful[:strings.Index(doubtful, "metrics = [")], "kind = \"prometheus\"\nurl  = \"http://127.0.0.1:9090\"", source[test.format], 1)
+		c, err := Parse("hpad.toml", []byte(text+`metrics = [{type = "External", source = "prom", `+test.keys+"}]"))
+		found := []string{fmt.Sprint(err)}
 		if err == nil {
 			found = nil
 			for _, warning := range c.Warnings() {
-				found = append(found, warning)
+				found = append(found, warning.Error())
 			}
 		}
-		got := ""
-		for _, err := range found {
-			got += strings.TrimPrefix(err.Error(), "hpad.toml:12: autoscalers.worker.metrics[0].")
+		got := strings.Join(found, "\n")
+		if _, after, ok := strings.Cut(got, "autoscalers.worker.metrics[0]."); ok {
+			got = after
 		}
-		if (want == "") != (got == "") || !strings.HasPrefix(got, want) {
-			t.Errorf("%s: %q, want %q", keys, got, want)
+		if (test.want == "") != (got == "") || !strings.HasPrefix(got, test.want) {
+			t.Errorf("%s, %s: %q, want %q", test.format, test.keys, got, test.want)
 		}
 	}
 }

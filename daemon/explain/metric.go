@@ -139,7 +139,10 @@ func InputText(input api.Input) string {
 	case input.Source == "":
 		return "the fleet's own samples"
 	}
-	text := "source " + input.Source + ": " + OneLine(input.Query)
+	text := "source " + input.Source
+	if input.Query != "" { // the source can consist of one value
+		text += ": " + OneLine(input.Query)
+	}
 	if len(input.Select) == 0 {
 		return text
 	}

@@ -6,6 +6,8 @@ import (
 
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/sources/embedded"
+	sourceexec "github.com/hpad/hpad/sources/exec"
+	sourcehttp "github.com/hpad/hpad/sources/http"
 	"github.com/hpad/hpad/sources/prometheus"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/compose"
@@ -35,6 +37,8 @@ var Fleets = map[string]targets.Kind{
 
 // Sources maps names to the kinds of sources. It must not be changed.
 var Sources = map[string]sources.Kind{
+	sourceexec.Kind.Name: sourceexec.Kind,
+	sourcehttp.Kind.Name: sourcehttp.Kind,
 	prometheus.Kind.Name: prometheus.Kind,
 	embedded.Kind.Name:   embedded.Kind,
 }

@@ -89,3 +89,13 @@ func StampFiles(paths ...string) []Stamp {
 	}
 	return stamps
 }
+
+// WithoutSecrets returns a URL without credentials, query and fragment, for error messages.
+func WithoutSecrets(text string) string {
+	address, err := url.Parse(text)
+	if err != nil {
+		return "(invalid URL)"
+	}
+	address.User, address.RawQuery, address.Fragment = nil, "", ""
+	return address.String()
+}

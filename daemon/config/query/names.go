@@ -19,12 +19,6 @@ func nameOf(selector *parser.VectorSelector) string {
 	return ""
 }
 
-// otherThanName matches the characters that the name of a metric cannot contain.
-var otherThanName = regexp.MustCompile(`[^A-Za-z0-9_]+`)
-
-// NameOf returns the name of a metric that contains the words of a text.
-func NameOf(text string) string { return "_" + otherThanName.ReplaceAllString(text, "_") }
-
 // gaugeWords are the last words in the names of gauges. levelWords are words in the names of gauges
 // that end with "_total".
 var (

@@ -1,0 +1,252 @@
+package document
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/theory/jsonpath"
+	"github.com/theory/jsonpath/spec"
+
+	"github.com/hpad/hpad/sources"
+)
+
+// A path with these limits visits each value of a document a few times at most.
+const (
+	// maxPath is the maximum length of a path in bytes.
+	maxPath = 1 << 10
+	// maxCommas is the maximum number of selectors in addition to one per segment, because each of them
+	// can select the same values again.
+	maxCommas = 4
+	// maxDepth is the maximum number of nested objects and arrays in a document.
+	maxDepth = 100
+)
+
+// path is a parsed JSONPath.
+type path struct{ *jsonpath.Path }
+
+// parsePath parses a JSONPath. It rejects paths whose cost is more than linear in the size of a document,
+// because labels can contain paths.
+func parsePath(text string) (path, error) {
+	if len(text) > maxPath {
+		return path{}, fmt.Errorf("has %d bytes, and a JSONPath can have at most %d", len(text), maxPath)
+	}
+	parsed, err := jsonpath.Parse(text)
+	if err != nil {
+		return path{}, fmt.Errorf(`is not a JSONPath (RFC 9535), such as "$.queue.length": %s`, strings.TrimPrefix(err.Error(), jsonpath.ErrPathParse.Error()+": "))
+	}
+	bare := withoutStrings(text)
+	switch {
+	case strings.Count(bare, "..") > 1:
+		return path{}, errors.New("can contain .. only once")
+	case strings.Count(bare, "$") > 1:
+		return path{}, errors.New("can contain $ only at the beginning: compare with a literal, or with a value of the same element (@)")
+	case strings.Count(bare, ",") > maxCommas:
+		return path{}, fmt.Errorf("can contain at most %d commas: use a filter", maxCommas)
+	case strings.Contains(bare, "match(") || strings.Contains(bare, "search("):
+		return path{}, errors.New("cannot contain match or search: compare with ==, or use select in the metric")
+	}
+	return path{parsed}, nil
+}
+
+// withoutStrings returns a valid JSONPath without the contents of its strings.
+func withoutStrings(text string) string {
+	var bare strings.Builder
+	var quote byte
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quote != 0 && c == '\\':
+			i++
+		case quote != 0 && c == quote:
+			quote = 0
+		case quote != 0:
+		case c == '"' || c == '\'':
+			quote = c
+		default:
+			bare.WriteByte(c)
+		}
+	}
+	return bare.String()
+}
+
+// selector returns a PromQL selector whose name consists of the names in the path.
+func (p path) selector() string {
+	var words []string
+	for _, segment := range p.Query().Segments() {
+		for _, selector := range segment.Selectors() {
+			if name, ok := selector.(spec.Name); ok {
+				words = append(words, string(name))
+			}
+		}
+	}
+	if len(words) == 0 {
+		return ""
+	}
+	return sources.SelectorOf(strings.Join(words, "_"))
+}
+
+// jsonDocument is the root of a JSON document.
+type jsonDocument struct{ root any }
+
+func parseJSON(page Page) (document, error) {
+	var root any
+	if err := json.Unmarshal(page.Text, &root); err != nil {
+		return nil, fmt.Errorf("the document%s is not complete and valid JSON: %s", page.ofType(), sources.Shorten(err.Error(), maxShownText))
+	}
+	if depth(root) > maxDepth {
+		return nil, fmt.Errorf("the document has more than %d nested objects and arrays", maxDepth)
+	}
+	return jsonDocument{root}, nil
+}
+
+// depth returns the number of nested objects and arrays, or a larger number than maxDepth.
+func depth(value any) int {
+	deepest := 0
+	switch value := value.(type) {
+	case map[string]any:
+		for _, inner := range value {
+			deepest = max(deepest, depth(inner))
+		}
+	case []any:
+		for _, inner := range value {
+			deepest = max(deepest, depth(inner))
+		}
+	default:
+		return 0
+	}
+	return deepest + 1
+}
+
+// The labels that hpad adds to the values of a JSON document. pathLabel is the normalized path of the
+// value. keyLabel is the last name in it that the query does not fix.
+const (
+	pathLabel = "json_path"
+	keyLabel  = "json_key"
+)
+
+// allLabels is the number of values with all labels, for error messages. Other values have only those that
+// the query needs.
+const allLabels = 100
+
+func (d jsonDocument) collect(query sources.Query, at, _ time.Time, c *sources.Collector) (string, error) {
+	p, err := parsePath(query.Text)
+	if err != nil {
+		return "", err
+	}
+	nodes := p.SelectLocated(d.root)
+	nodes.Sort()
+	for i, node := range nodes {
+		value, err := numberOf(node.Node)
+		if err != nil {
+			return "", fmt.Errorf("the value at %s is %w", sources.Shorten(node.Path.String(), maxShownQuery), err)
+		}
+		if p.Query().Singular() == nil {
+			err = errors.Join(c.Label([]byte(pathLabel), []byte(node.Path.String())), c.Label([]byte(keyLabel), []byte(p.key(node.Path))))
+		}
+		for name, value := range d.labels(node.Path, query.Labels, i < allLabels) {
+			err = errors.Join(err, c.Label([]byte(name), []byte(value)))
+		}
+		if err = errors.Join(err, c.Add(value, at)); err != nil {
+			return "", err
+		}
+	}
+	return "the path selects no value", nil
+}
+
+// numberOf returns the value of a number, or of a string that contains a number.
+func numberOf(value any) (float64, error) {
+	switch value := value.(type) {
+	case float64:
+		return value, nil
+	case string:
+		number, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			return 0, fmt.Errorf("the string %q instead of a number", sources.Shorten(value, maxShownQuery))
+		}
+		return number, nil
+	case bool:
+		return 0, fmt.Errorf("%t instead of a number", value)
+	case nil:
+		return 0, errors.New("null instead of a number")
+	case []any:
+		return 0, fmt.Errorf("an array of %d elements instead of a number", len(value))
+	}
+	return 0, errors.New("an object instead of a number: select one of its members")
+}
+
+// labels returns the labels of the value at a path: the strings, numbers and Booleans in the objects that
+// contain the value, of which the innermost has precedence. It returns the given names, and with all set
+// also all strings.
+func (d jsonDocument) labels(at spec.NormalizedPath, names []string, all bool) map[string]string {
+	labels := map[string]string{}
+	value := d.root
+	for _, step := range at {
+		object, ok := value.(map[string]any)
+		if ok {
+			for _, name := range names {
+				if text, ok := labelOf(object[name]); ok {
+					labels[name] = text
+				}
+			}
+		}
+		if ok && all {
+			maps.Insert(labels, stringsOf(object))
+		}
+		switch step := step.(type) {
+		case spec.Name:
+			value = object[string(step)]
+		case spec.Index:
+			array, _ := value.([]any)
+			value = array[step]
+		}
+	}
+	delete(labels, pathLabel)
+	delete(labels, keyLabel)
+	return labels
+}
+
+// stringsOf yields the members of an object that are short strings.
+func stringsOf(object map[string]any) func(yield func(string, string) bool) {
+	return func(yield func(string, string) bool) {
+		for name, value := range object {
+			if text, ok := value.(string); ok && len(text) <= maxShownQuery && !yield(name, text) {
+				return
+			}
+		}
+	}
+}
+
+func labelOf(value any) (string, bool) {
+	switch value := value.(type) {
+	case string:
+		return value, true
+	case bool:
+		return strconv.FormatBool(value), true
+	case float64:
+		return strconv.FormatFloat(value, 'f', -1, 64), true
+	}
+	return "", false
+}
+
+// key returns the last name on the way to a value that the query does not fix, or "".
+func (p path) key(at spec.NormalizedPath) string {
+	segments := p.Query().Segments()
+	if slices.ContainsFunc(segments, (*spec.Segment).IsDescendant) {
+		return ""
+	}
+	for i, segment := range slices.Backward(segments) {
+		selectors := segment.Selectors()
+		if _, fixed := selectors[0].(spec.Name); fixed && len(selectors) == 1 {
+			continue
+		}
+		if name, ok := at[i].(spec.Name); ok {
+			return string(name)
+		}
+	}
+	return ""
+}
