@@ -37,6 +37,21 @@ func (s State) Equal(other State) bool {
 	return s.Min == other.Min && s.Max == other.Max && s.Mode == other.Mode && slices.Equal(s.Active, other.Active)
 }
 
+// Unscheduled returns the state of a defaulted spec and a mode without schedules.
+func Unscheduled(spec policy.Spec, mode policy.Mode) State {
+	return State{Min: *spec.MinReplicas, Max: spec.MaxReplicas, Mode: mode}
+}
+
+// Apply returns a defaulted spec with the bounds of the state, and the mode of the state. changed
+// reports whether they differ from the arguments.
+func (s State) Apply(spec policy.Spec, mode policy.Mode) (_ policy.Spec, _ policy.Mode, changed bool) {
+	if s.Min == *spec.MinReplicas && s.Max == spec.MaxReplicas && s.Mode == mode {
+		return spec, mode, false
+	}
+	spec.MinReplicas, spec.MaxReplicas = &s.Min, s.Max
+	return spec, s.Mode, true
+}
+
 // At returns the state at an instant. base contains the bounds and the mode without schedules. The
 // highest minimum, the lowest maximum and the first mode of the active schedules apply. During a ramp,
 // a maximum applies only if it is above the base and no schedule in its window sets a maximum.

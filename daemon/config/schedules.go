@@ -123,19 +123,19 @@ func (a *Autoscaler) At(t time.Time) (*Autoscaler, schedule.State) {
 	if len(a.Schedules) == 0 {
 		return a, schedule.State{}
 	}
-	base := a.unscheduled()
-	state := a.Schedules.At(t, base)
-	if state.Min == base.Min && state.Max == base.Max && state.Mode == base.Mode {
+	state := a.Schedules.At(t, a.unscheduled())
+	spec, mode, changed := state.Apply(a.Spec, a.Mode)
+	if !changed {
 		return a, state
 	}
 	next := *a
-	next.Spec.MinReplicas, next.Spec.MaxReplicas, next.Mode = &state.Min, state.Max, state.Mode
+	next.Spec, next.Mode = spec, mode
 	return &next, state
 }
 
 // unscheduled returns the state without schedules.
 func (a *Autoscaler) unscheduled() schedule.State {
-	return schedule.State{Min: *a.Spec.MinReplicas, Max: a.Spec.MaxReplicas, Mode: a.Mode}
+	return schedule.Unscheduled(a.Spec, a.Mode)
 }
 
 // NextChange returns when the bounds, the mode or the active schedules first change, after t and

@@ -60,7 +60,7 @@ func TestFollows(t *testing.T) {
 		"recommendation":     func(r *state.Record) { r.Replay = &state.Replay{Replicas: 4, Period: period} },
 		"intention":          func(r *state.Record) { r.Intention = &policy.Intention{} },
 		"expected count":     func(r *state.Record) { r.ExpectedReplicas = new(int32(3)) },
-		"restoration":        func(r *state.Record) { r.Restore = &state.Restoration{} },
+		"restoration":        func(r *state.Record) { r.Restore = &policy.PendingRestoration{} },
 		"accepted counts":    func(r *state.Record) { r.LastCounts = &state.Counts{} },
 		"rejected readings":  func(r *state.Record) { r.ImplausibleReadings = 1 },
 		"bounds":             func(r *state.Record) { r.Bounds = &state.Bounds{} },

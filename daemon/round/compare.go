@@ -117,6 +117,6 @@ func (p *pass) findForeign(observation *policy.Observation) {
 	observation.Foreign = &policy.ForeignChange{From: *record.ExpectedReplicas}
 	p.env.Metrics.ForeignChange(p.autoscaler.Name)
 	if def.OnForeignChange == config.RestoreForeignChange && !record.Status.Disabled() {
-		record.Restore = records.RestoreForeign(record.Restore, def.Autoscaler, *record.ExpectedReplicas, observation.SpecReplicas, p.now())
+		record.Restore = policy.RestoreForeign(record.Restore, &def.Spec, *record.ExpectedReplicas, observation.SpecReplicas, p.now())
 	}
 }

@@ -82,7 +82,7 @@ func (p *pass) updateRecord(before *Result, settlement *policy.Settlement, outco
 	record.Memory = settlement.Memory
 	records.SetExpectedReplicas(record, decision, outcome)
 	record.NeverStarted = record.NeverStarted && outcome.Kind != policy.Written && decision.Case != policy.CaseCommanded
-	record.Restore = records.RestorationAfter(record.Restore, decision, outcome, p.env.DryRun)
+	record.Restore = record.Restore.After(decision, outcome, p.env.DryRun)
 	if count := decision.Recommendation; count != nil {
 		record.Replay = records.Keep(before.Record.Replay, state.Replay{Replicas: *count, Held: decision.Outage != nil, Period: p.definition.SyncPeriod, Rules: p.definition.rules})
 	}

@@ -4,8 +4,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/reason"
-	"github.com/hpad/hpad/daemon/records"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/policy"
@@ -91,7 +91,7 @@ func (p *pass) decide() {
 	observation, reading := p.observation()
 	p.releaseResults()
 	after.Instances = countInstances(observation.Instances)
-	record.Restore = records.RestorationUnder(record.Restore, def.Autoscaler)
+	record.Restore = record.Restore.Under(&def.Spec, def.OnForeignChange == config.RestoreForeignChange)
 	if after.suspect = p.rejectImplausible(&observation, reading); !after.suspect {
 		after.extraEvents = p.settleIntention(&observation)
 		p.findForeign(&observation)
@@ -100,7 +100,7 @@ func (p *pass) decide() {
 			a.reading.Store(&accepted{def.Target, reading})
 		}
 	}
-	observation.Restore = records.ShownRestoration(record.Restore)
+	observation.Restore = record.Restore.Shown()
 	p.takeRequest(&observation)
 	observation.Pauses, observation.Resumed = p.env.Pauses.Of(a.Name, def.Target.Fleet, p.now(), p.env.Clock.Scale())
 	if use := def.cpuUse(&observation); use != nil {

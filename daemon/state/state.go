@@ -105,7 +105,7 @@ type Record struct {
 	// has set the count. It is false in records of older versions.
 	NeverStarted bool `json:"never_started,omitempty"`
 	// Restore is a manual change to revert, or nil.
-	Restore *Restoration `json:"restore,omitempty"`
+	Restore *policy.PendingRestoration `json:"restore,omitempty"`
 	// LastCounts contains the counts from the last accepted reading of Target, or nil if unknown.
 	// ImplausibleReadings is the number of suspect readings since then.
 	LastCounts          *Counts `json:"seen,omitempty"`
@@ -124,14 +124,6 @@ type Record struct {
 	// Digest is a hash of each part of the written configuration that the last pass used, or empty
 	// in records of older versions. See [config.Config.Digests].
 	Digest string `json:"digest,omitempty"`
-}
-
-// Restoration is a count to restore, with the bounds that applied when the count was changed. It
-// is dropped when the bounds change.
-type Restoration struct {
-	policy.Restoration
-	Min int32 `json:"min"`
-	Max int32 `json:"max"`
 }
 
 // Counts comes from one reading of a target.

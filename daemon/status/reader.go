@@ -143,7 +143,7 @@ func (s *Reader) view(a *round.Autoscaler, lost string, next *policy.Next) api.A
 		Since:            published.Since,
 		Shortage:         published.Shortage,
 	}
-	view.Next, view.Restore, view.Discovery = next, records.ShownRestoration(published.Record.Restore), s.labels.Of(a.Name)
+	view.Next, view.Restore, view.Discovery = next, published.Record.Restore.Shown(), s.labels.Of(a.Name)
 	view.Instances, view.Events = published.Instances, published.Events
 	view.Victims, view.VictimsError = published.Victims, published.VictimsError
 	view.Pauses, _ = s.env.Pauses.Of(a.Name, def.Target.Fleet, s.env.Clock.Now(), scale)

@@ -57,7 +57,7 @@ func (s *Stored) Add(view *api.Autoscaler, fleet string) {
 	view.Pauses, _ = s.pauses.Of(view.Name, fleet, s.scale.Monotonic(time.Now()), s.scale)
 	if record, ok := s.autoscalers[view.Name]; ok {
 		view.Created, view.Status, view.Evaluation.Last = record.Created, record.Status, record.Through
-		view.Status.Metrics, view.Restore = nil, records.ShownRestoration(record.Restore)
+		view.Status.Metrics, view.Restore = nil, record.Restore.Shown()
 		if count := record.ExpectedReplicas; count != nil { // the status has the count before the pass
 			view.Status.CurrentReplicas = *count
 		}
