@@ -31,6 +31,9 @@ type Recording struct {
 	// Metrics contains the names of the recorded metrics (see [MetricNames]), in the order of
 	// Tick.Readings. Formulas are not recorded.
 	Metrics []string `json:"metrics"`
+	// CountsUnknown reports whether the counts are not those of this autoscaler. Then no simulation
+	// follows them, and Tick.Ready is only used for metrics that instances share.
+	CountsUnknown bool `json:"counts_unknown,omitempty"`
 	// Step is the usual time between two ticks. A longer time than two steps is a hole, in which
 	// the count did not change.
 	Step time.Duration `json:"step"`
@@ -149,8 +152,8 @@ const (
 
 // Assumptions are the properties of the load and the target that a policy does not determine.
 type Assumptions struct {
-	// Models contains the model of metrics by name. Other metrics have the default of their type.
-	Models map[string]Model `json:"models,omitempty"`
+	// Metrics contains the models of metrics by name. Other metrics have a default model.
+	Metrics map[string]Assumption `json:"metrics,omitempty"`
 	// Startup is the time from a scale-up until new instances are ready, and Drain the time from a
 	// scale-down until removed instances stop. Nil is the median of the recording.
 	Startup *time.Duration `json:"startup,omitempty"`
