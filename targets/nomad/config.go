@@ -77,6 +77,9 @@ type Config struct {
 	// DiscoverNamespaces lists the namespaces in which targets are discovered. "*" stands for all
 	// namespaces that the token may read; empty means the fleet's namespace.
 	DiscoverNamespaces []string `toml:"discover_namespaces"`
+	// NomadAutoscalerPolicies also creates autoscalers for task groups with an enabled scaling policy of
+	// nomad-autoscaler, unless their meta has hpad.enable. It requires discover.
+	NomadAutoscalerPolicies bool `toml:"nomad_autoscaler_policies" requires:"discover"`
 }
 
 // SetDefaults sets missing values from the environment or to their defaults.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/nomad/scaling"
 )
 
 // everyNamespace selects all namespaces that the token may read.
@@ -29,7 +30,24 @@ func labels(tg *taskGroup) map[string]string {
 	return found
 }
 
-// Discover returns all task groups whose meta has a key that begins with "hpad.", in order. It
+// policyLabels returns a policy of nomad-autoscaler as labels, and what prevents its use.
+func policyLabels(policy *scaling.Autoscaler) (labels map[string]string, problem string) {
+	var open []string
+	for _, note := range policy.Open() {
+		open = append(open, note.Text)
+	}
+	if len(open) > 0 {
+		problem = "the scaling policy has no equivalent: " + strings.Join(open, "; ") + ". Use the meta of the group, or a file, which hpad convert writes"
+	}
+	labels = map[string]string{}
+	for key, value := range policy.Labels() {
+		labels[targets.LabelPrefix+key] = value
+	}
+	return labels, problem
+}
+
+// Discover returns all task groups whose meta has a key that begins with "hpad.", in order, and with
+// nomad_autoscaler_policies all groups with an enabled scaling policy. It
 // includes groups of stopped and unscalable jobs, but not of jobs that periodic and parameterized
 // jobs launch. It makes one list call per namespace, and one call per changed job. Jobs that cannot
 // be read and namespaces that cannot be listed cause a targets.PartialDiscoveryError.
@@ -147,11 +165,15 @@ func (d *discovery) job(key jobKey, spec *specification, err error) error {
 func (d *discovery) take(key jobKey, spec *specification) {
 	for i := range spec.groups {
 		g := &spec.groups[i]
-		if len(g.labels) == 0 {
+		labels, problem := g.labels, ""
+		if g.policy != nil && d.fleet.config.NomadAutoscalerPolicies && labels[targets.EnableLabel] == "" {
+			labels, problem = policyLabels(g.policy)
+		}
+		if len(labels) == 0 {
 			continue
 		}
 		t := Target{Region: key.region, Namespace: key.namespace, Job: key.id, Group: g.name}
-		found := targets.Discovered{Name: t.Name(), Labels: g.labels}
+		found := targets.Discovered{Name: t.Name(), Labels: labels, Problem: problem}
 		if key.region == "" && spec.region != "" { // the name of the same target with the agent's own region
 			t.Region = spec.region
 			found.Aliases = []string{t.Name()}

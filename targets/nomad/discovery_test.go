@@ -95,6 +95,37 @@ func TestDiscover(t *testing.T) {
 	}
 }
 
+// TestPolicies checks that an enabled scaling policy becomes labels, unless the meta has hpad.enable.
+func TestPolicies(t *testing.T) {
+	i := newFakeServer(t)
+	block := func(enabled bool, strategy string) map[string]any {
+		return map[string]any{"TaskGroups": []any{map[string]any{"Name": "app", "Count": 2, "Scaling": map[string]any{
+			"Min": 1, "Max": 9, "Enabled": enabled, "Policy": map[string]any{"check": []any{map[string]any{"queue": []any{map[string]any{
+				"source": "prom", "query": "q", "strategy": []any{map[string]any{strategy: []any{map[string]any{"target": 5}}}},
+			}}}}},
+		}}}}
+	}
+	i.add("web", 2).extra = block(true, "target-value")
+	i.add("off", 2).extra = block(false, "target-value")
+	i.add("steps", 2).extra = block(true, "threshold")
+	i.add("plain", 2)
+	c := testConfig(t, i.server.URL)
+	c.Discover, c.NomadAutoscalerPolicies = true, true
+	found := discover(t, openFleet(t, c, nil))
+	if labels := found["web/app"].Labels; labels["hpad.enable"] != "true" || labels["hpad.metrics.0.value"] != "5" || labels["hpad.max"] != "9" || found["web/app"].Problem != "" {
+		t.Errorf("web/app = %+v, want the labels of the policy", found["web/app"])
+	}
+	if problem := found["steps/app"].Problem; !strings.HasPrefix(problem, `the scaling policy has no equivalent: check "queue": the strategy threshold`) {
+		t.Errorf("steps/app has the problem %q", problem)
+	}
+	if len(found) != 2 {
+		t.Errorf("discovered %v, want two groups", found)
+	}
+	if found := discover(t, discoveringFleet(t, i.server.URL)); len(found) > 0 {
+		t.Errorf("discovered %v without nomad_autoscaler_policies", found)
+	}
+}
+
 // TestDiscoverRegion checks that the target of a fleet without a region has an alias with the
 // agent's region.
 func TestDiscoverRegion(t *testing.T) {

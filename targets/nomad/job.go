@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/nomad/api"
 
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/nomad/scaling"
 )
 
 // jobIndexes are the indexes of a job that grow with each change. They are compared for equality
@@ -103,12 +104,14 @@ type group struct {
 	deploys bool
 	// labels are hpad's entries in the group's meta, or nil.
 	labels map[string]string
+	// policy is the autoscaler of the enabled scaling block, or nil.
+	policy *scaling.Autoscaler
 	// checked reports whether Nomad itself checks services of the group.
 	checked bool
 }
 
 type jobText struct {
-	Type, Region                         string
+	ID, Namespace, Type, Region          string
 	JobModifyIndex, CreateIndex, Version uint64
 	Stop, Dispatched                     bool
 	Periodic, ParameterizedJob           *struct{}
@@ -120,9 +123,25 @@ type taskGroup struct {
 	Count    int64
 	Meta     map[string]string
 	Update   struct{ MaxParallel int }
-	Scaling  struct{ Min, Max *int64 }
+	Scaling  scalingBlock
 	Services []service
 	Tasks    []task
+}
+
+type scalingBlock struct {
+	Min, Max *int64
+	Enabled  *bool
+	Policy   map[string]any
+}
+
+// policy returns the enabled policy of nomad-autoscaler in the block, or nil.
+func (b *scalingBlock) policy(job *jobText, group string) *scaling.Autoscaler {
+	if b.Policy["check"] == nil || b.Enabled != nil && !*b.Enabled {
+		return nil
+	}
+	policy := scaling.Policy{Job: job.ID, Group: group, Namespace: job.Namespace, Min: b.Min, Max: b.Max, Body: b.Policy}
+	converted := policy.Convert()
+	return &converted
 }
 
 type task struct{ Services []service }
@@ -141,7 +160,7 @@ func newSpecification(job *jobText) *specification {
 		tg := &job.TaskGroups[i]
 		s.groups = append(s.groups, group{
 			name: tg.Name, count: clamp(tg.Count), checked: checked(tg), labels: labels(tg), min: bound(tg.Scaling.Min), max: bound(tg.Scaling.Max),
-			deploys: s.jobType == api.JobTypeService && tg.Update.MaxParallel > 0,
+			deploys: s.jobType == api.JobTypeService && tg.Update.MaxParallel > 0, policy: tg.Scaling.policy(job, tg.Name),
 		})
 	}
 	slices.SortFunc(s.groups, func(a, b group) int { return strings.Compare(a.name, b.name) })

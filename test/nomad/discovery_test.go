@@ -2,6 +2,7 @@ package nomad
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -153,4 +154,97 @@ func discovery(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	if got := w.Discovered(); len(got) != 1 {
 		t.Errorf("discovered = %+v, want only the submitted job", got)
 	}
+}
+
+// scaledJob returns a job file with a scaling block of nomad-autoscaler.
+func scaledJob(name, extra, enabled, check string) string {
+	return fmt.Sprintf(`
+job %q {
+  group "app" {
+    count = 1
+    update {
+      max_parallel = 0
+    }
+    %s
+    scaling {
+      enabled = %s
+      min     = 1
+      max     = 5
+      policy {
+        cooldown            = "2s"
+        evaluation_interval = "5s"
+        check "queue" {
+          source = "prom"
+          query  = "queue{of=\"%s\"}"
+          %s
+        }
+      }
+    }
+    task "main" {
+      driver = "mock_driver"
+      config {
+        run_for = "600s"
+      }
+      resources {
+        cpu    = 10
+        memory = 10
+      }
+    }
+  }
+}
+`, name, extra, enabled, name, check)
+}
+
+// policies checks that the scaling blocks of five jobs define autoscalers, except for a disabled
+// block, a group whose meta decides, and a strategy without an equivalent. A change by another writer
+// is reported.
+func policies(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
+	const ratio, wanted = `strategy "target-value" {
+            target = 10
+          }`, `strategy "pass-through" {}`
+	const steps = `strategy "threshold" {
+            lower_bound = 10
+            delta       = 1
+          }`
+	w := world.New(t, fleet(agent.URL, "discover = true\nnomad_autoscaler_policies = true")+l.Source())
+	for _, job := range []string{
+		scaledJob("ratio", "", "true", ratio),
+		scaledJob("wanted", "", "true", wanted),
+		scaledJob("steps", "", "true", steps),
+		scaledJob("disabled", "", "false", wanted),
+		scaledJob("own", `meta = { "hpad.enable" = "false" }`, "true", wanted),
+	} {
+		agent.RunFile(t, job)
+	}
+	for name, value := range map[string]float64{"ratio": 20, "wanted": 4, "steps": 50, "disabled": 4, "own": 4} {
+		l.Queue(name, value)
+	}
+	agent.AwaitRunning(t, "wanted", 4, patience)
+	agent.AwaitRunning(t, "ratio", 5, patience) // the value stays at twice the target
+	for name, want := range map[string]api.DiscoveredState{"ratio": api.DiscoveredActive, "wanted": api.DiscoveredActive, "steps": api.DiscoveredInvalid, "own": api.DiscoveredDisabled} {
+		wait.For(t, patience, name+" is "+string(want), func() (string, bool) {
+			target := discovered(w, "prod/"+name+"/app")
+			return fmt.Sprintf("%+v", target), target.State == want && strings.Contains(target.Problem, "threshold") == (want == api.DiscoveredInvalid)
+		})
+	}
+	if target := discovered(w, "prod/disabled/app"); target.Reference != "" {
+		t.Errorf("a disabled block defines %+v", target)
+	}
+	l.Queue("wanted", 2)
+	agent.AwaitRunning(t, "wanted", 2, patience)
+	for _, name := range []string{"steps", "disabled", "own"} {
+		if count := agent.Count(t, name); count != 1 {
+			t.Errorf("job %s has %d allocations, want 1", name, count)
+		}
+	}
+
+	// nomad-autoscaler would set counts as well.
+	three := 3
+	if _, _, err := agent.Client.Jobs().Scale("wanted", "app", &three, "scaling up", false, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	wait.For(t, patience, "the other writer is reported", func() (string, bool) {
+		conditions := w.View("prod/wanted/app").Status.Conditions
+		return fmt.Sprintf("%+v", conditions), slices.ContainsFunc(conditions, func(c policy.Condition) bool { return c.Type == policy.ForeignWriter })
+	})
 }

@@ -29,6 +29,7 @@ func TestNomad(t *testing.T) {
 			"checks":        checks,
 			"readiness":     readiness,
 			"discovery":     discovery,
+			"policies":      policies,
 			"instances":     instances,
 			"deployment":    deployment,
 			"canary":        canary,
