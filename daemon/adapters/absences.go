@@ -48,8 +48,7 @@ func (s *Source) Age(q *sources.Query, at time.Time) time.Duration {
 	maps.DeleteFunc(s.ages, func(_ string, known sampleAge) bool { return now.Sub(known.since) >= ageEvery })
 	known, ok := s.ages[key]
 	s.mu.Unlock()
-	measure, selects := query.Age(q)
-	if ok || !selects || s.selects || s.Problem.Exists() {
+	if ok || s.Problem.Exists() {
 		return known.age
 	}
 	s.Uses.Begin()
@@ -58,20 +57,40 @@ func (s *Source) Age(q *sources.Query, at time.Time) time.Duration {
 	defer cancel()
 	found := make(chan time.Duration, 2) // for the query and for its timeout
 	s.measurements.Run(ctx, 1, func(ctx context.Context, _ int) {
-		var age time.Duration
-		_ = guard.Call(func() error {
-			vector, err := s.Query(ctx, measure, at)
-			age = query.AgeIn(vector)
-			vector.Release()
-			return err
-		})
-		found <- age
+		found <- AgeOf(ctx, s.Source, s.table, q, at)
 	}, func(int, error) { found <- 0 })
 	known = sampleAge{since: now, age: <-found}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ages[key] = known
 	return known.age
+}
+
+// AgeOf measures the age of the newest samples that a query selects at an instant; 0 means unknown. If
+// the query selects several series, it returns the largest age. table is the source's configuration.
+func AgeOf(ctx context.Context, source sources.Source, table any, q *sources.Query, at time.Time) (age time.Duration) {
+	_, selects := table.(sources.Selector)
+	measure, measurable := query.Age(q)
+	if selects { // the values have their own times
+		measure, measurable = *q, true
+		measure.Diagnosis = true
+	}
+	if !measurable {
+		return 0
+	}
+	_ = guard.Call(func() error {
+		vector, err := source.Query(ctx, measure, at)
+		defer vector.Release()
+		if !selects {
+			age = query.AgeIn(vector)
+			return err
+		}
+		for _, series := range vector.Series {
+			age = max(age, at.Sub(series.At))
+		}
+		return err
+	})
+	return age
 }
 
 // Cause returns the cause that the last Diagnose found for a missing result.

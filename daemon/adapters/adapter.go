@@ -160,9 +160,6 @@ type Source struct {
 	// at a time, for absences and ages.
 	Queries, diagnoses, measurements Gate
 
-	// selects reports whether queries select values from a document, instead of being PromQL.
-	selects bool
-
 	mu sync.Mutex
 	// warned is the set of logged warnings, each with its query. absences maps queries to the
 	// causes of missing results, and ages maps queries to the ages of the newest samples.
@@ -172,9 +169,8 @@ type Source struct {
 }
 
 func newSource(c config.Source, source sources.Source) *Source {
-	_, selects := c.Config.(sources.Selector)
 	return &Source{
-		Adapter: newAdapter("source", c.Name, c.Kind, c.Config, source), Source: source, selects: selects,
+		Adapter: newAdapter("source", c.Name, c.Kind, c.Config, source), Source: source,
 		Queries: newGate(queriesAtOnce), diagnoses: newGate(1), measurements: newGate(1),
 		warned: map[string]bool{}, absences: map[string]absence{}, ages: map[string]sampleAge{},
 	}

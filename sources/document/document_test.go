@@ -191,6 +191,29 @@ func TestOnePerInstant(t *testing.T) {
 	})
 }
 
+// TestAge checks that values have the age of their document, that a diagnosis returns the age without another
+// reading, and that the max_age of a metric replaces that of the source.
+func TestAge(t *testing.T) {
+	readings := 0
+	source := New("local", "document", JSON, limits, nil, func(context.Context) (Page, error) {
+		readings++
+		return Page{Text: []byte("[1]"), Age: 90 * time.Second}, nil
+	})
+	at := time.Now()
+	for _, query := range []sources.Query{{Text: "$[0]"}, {Text: "$[0]", Diagnosis: true}, {Text: "$[0]", Diagnosis: true}} {
+		vector, err := source.Query(t.Context(), query, at)
+		if err != nil || at.Sub(vector.Series[0].At) != 90*time.Second || readings != 1 {
+			t.Errorf("%+v: %v, %v after %d readings, want an age of 90s after 1", query, vector.Series, err, readings)
+		}
+		if query.Diagnosis {
+			at = at.Add(time.Second)
+		}
+	}
+	if _, err := source.Query(t.Context(), sources.Query{Text: "$[0]", MaxAge: time.Minute}, at); err == nil || !strings.Contains(err.Error(), "the document is 1m30s old, and max_age = 1m0s") {
+		t.Errorf("error with max_age = %v", err)
+	}
+}
+
 // TestAbandoned checks that a reading ends when no query waits for it, that the same instant can then be read
 // again, and that two readings never overlap.
 func TestAbandoned(t *testing.T) {

@@ -96,7 +96,7 @@ const (
 )
 
 // Query selects values from the document. All queries for the same instant use the same document; the zero
-// instant is the current time, for which the document is read again. A diagnosis uses the newest document.
+// instant is the current time, for which the document is read again. A diagnosis uses the newest document, as if it had been read at the instant.
 // Errors name the source, the document, the query and the start of the document. An error in the query or
 // in the selected values is a sources.QueryError.
 func (s *Source) Query(ctx context.Context, query sources.Query, at time.Time) (sources.Vector, error) {
@@ -129,7 +129,10 @@ func (s *Source) query(ctx context.Context, query sources.Query, at time.Time) (
 	if err != nil {
 		return sources.Vector{}, err
 	}
-	absence, err := found.document.collect(query, found.at.Add(-age), found.at.Add(-maxAge), collector)
+	if !query.Diagnosis {
+		at = found.at
+	}
+	absence, err := found.document.collect(query, at.Add(-age), at.Add(-maxAge), collector)
 	if err != nil {
 		collector.Release()
 		if ctx.Err() == nil && !errors.Is(err, sources.ErrBudget) {

@@ -22,6 +22,8 @@ type queryKey struct {
 type queryResult struct {
 	found *observe.Response
 	err   error
+	// age is the age of the newest samples; 0 if it is unknown.
+	age time.Duration
 	// skipped is set if the source has samples only while the daemon runs.
 	skipped bool
 }
@@ -121,13 +123,19 @@ func (c *checker) checkMetric(key string, metric *policy.MetricSpec, in config.I
 	case metric.Type == policy.ExternalMetric:
 		text += ", total " + explain.ValueText(metric, policy.ExternalTotal(metric, reading.ValuesMilli))
 	default:
-		joined := 0
+		var values []int64
 		for _, sample := range reading.Samples {
 			if sample.OK {
-				joined++
+				values = append(values, sample.Milli)
 			}
 		}
-		text += fmt.Sprintf(", for %d of %s", joined, explain.Plural(len(target.Reading.Instances), "instance"))
+		text += fmt.Sprintf(", for %d of %s", len(values), explain.Plural(len(target.Reading.Instances), "instance"))
+		if len(values) > 0 {
+			text += fmt.Sprintf(", values from %s to %s", explain.ValueText(metric, slices.Min(values)), explain.ValueText(metric, slices.Max(values)))
+		}
+	}
+	if result.age > 0 {
+		text += ", age " + result.age.Round(time.Second/10).String()
 	}
 	c.note(key, text)
 }

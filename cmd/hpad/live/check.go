@@ -274,6 +274,8 @@ func (c *checker) query(ctx context.Context, name string, source sources.Source,
 			r.found = &observe.Response{Vector: sources.Vector{Series: vector.Series, Warnings: vector.Warnings, Infos: vector.Infos}}
 			if err == nil && len(vector.Series) == 0 {
 				r.found.Absence = cmp.Or(vector.Absence, adapters.CauseOf(ctx, source, &query, now))
+			} else if err == nil {
+				r.age = adapters.AgeOf(ctx, source, c.config.Sources[name].Config, &query, now)
 			}
 			results[i] = r
 			return nil

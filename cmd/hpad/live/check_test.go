@@ -4,7 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
+	nethttp "net/http"
+	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +21,7 @@ import (
 	"github.com/hpad/hpad/settings"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/sources/embedded"
+	"github.com/hpad/hpad/sources/http"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/targettest"
 )
@@ -158,7 +163,7 @@ func TestMetrics(t *testing.T) {
 		"refused":                   {policy.ExternalMetric, config.Input{}, vector(), errors.New("query prometheus: refused"), "! a.metrics[0]: query prometheus: refused", ""},
 		"object":                    {policy.ObjectMetric, config.Input{}, vector(labeled(7)), nil, "a.metrics[0]: Object m: 1 series with the value 7", ""},
 		"several objects":           {policy.ObjectMetric, config.Input{}, vector(labeled(7), labeled(8)), nil, "! a.metrics[0]:", "2 series for one object"},
-		"instances":                 {policy.InstancesMetric, config.Input{InstanceLabel: "id", Match: config.MatchID}, vector(labeled(1, "id", first), labeled(1, "id", second), labeled(1, "id", "other")), nil, "a.metrics[0]: Instances m: 3 series, for 2 of 2 instances", ""},
+		"instances":                 {policy.InstancesMetric, config.Input{InstanceLabel: "id", Match: config.MatchID}, vector(labeled(1, "id", first), labeled(1, "id", second), labeled(1, "id", "other")), nil, "a.metrics[0]: Instances m: 3 series, for 2 of 2 instances, values from 1 to 1", ""},
 		"one missing":               {policy.InstancesMetric, config.Input{InstanceLabel: "id", Match: config.MatchID}, vector(labeled(1, "id", first)), nil, "a.metrics[0]: Instances m: 1 series, for 1 of 2 instances", ""},
 		"no label":                  {policy.InstancesMetric, config.Input{InstanceLabel: "pod", Match: config.MatchID}, vector(labeled(1, "id", first)), nil, "! a.metrics[0]:", `"pod"`},
 		"no instance's":             {policy.InstancesMetric, config.Input{InstanceLabel: "id", Match: config.MatchID}, vector(labeled(1, "id", "x")), nil, "! a.metrics[0]:", first},
@@ -177,6 +182,35 @@ func TestMetrics(t *testing.T) {
 				t.Errorf("the source was not closed")
 			}
 		})
+	}
+}
+
+// TestDocument checks the value and the age of a document, which all metrics share, and that a path without a
+// value shows the start of the document.
+func TestDocument(t *testing.T) {
+	requests := 0
+	server := httptest.NewServer(nethttp.HandlerFunc(func(w nethttp.ResponseWriter, _ *nethttp.Request) {
+		requests++
+		w.Header().Set("Age", "90")
+		_, _ = io.WriteString(w, `{"queue": {"ready": 12}, "password": "hunter2"}`)
+	}))
+	defer server.Close()
+	w := newWorld()
+	c := &http.Config{URL: server.URL}
+	c.SetDefaults()
+	w.config.Sources["prom"] = config.Source{Name: "prom", Kind: "http", Config: c}
+	w.metric("a", policy.ExternalMetric, config.Input{Query: "$.queue.ready"})
+	w.metric("b", policy.ExternalMetric, config.Input{Query: "$.queue.unacked"})
+	got := w.check()
+	want := []string{
+		"autoscalers.a.metrics[0]: External m: 1 series, total 12, age 1m30s",
+		`! autoscalers.b.metrics[0]: the source returned no value: the path selects no value; the document is "{\"queue\": {\"ready\": 12}, \"password\": \"<redacted>\"}"`,
+	}
+	if diff := cmp.Diff(want, slices.DeleteFunc(got, func(line string) bool { return !strings.Contains(line, ".metrics[0]") })); diff != "" {
+		t.Errorf("findings (-want +got):\n%s", diff)
+	}
+	if requests != 1 {
+		t.Errorf("%d requests, want 1", requests)
 	}
 }
 
