@@ -54,7 +54,7 @@ func Decide(settings Settings, spec Spec, memory Memory, status Status, observat
 	case current > spec.MaxReplicas && current != 0:
 		p.forgetMissing()
 		p.force(CaseAboveMax, AboveMax, spec.MaxReplicas)
-	case current < p.decision.MinReplicas && current != 0:
+	case current < p.decision.MinReplicas && (current != 0 || observation.Finite):
 		p.forgetMissing()
 		p.force(CaseBelowMin, BelowMin, p.decision.MinReplicas)
 	default:
@@ -103,7 +103,7 @@ func (p *pass) read() {
 	d, o := &p.decision, &p.observation
 	d.CurrentReplicas, d.StatusReplicas = o.SpecReplicas, o.StatusReplicas
 	d.DesiredReplicas = d.CurrentReplicas
-	d.PlatformMin, d.PlatformMax, d.NeverStarted = o.PlatformMin, o.PlatformMax, o.NeverStarted
+	d.PlatformMin, d.PlatformMax, d.NeverStarted, d.Finite = o.PlatformMin, o.PlatformMax, o.NeverStarted, o.Finite
 	if o.Hold != nil {
 		hold := *o.Hold
 		d.Hold = &hold

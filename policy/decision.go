@@ -73,8 +73,10 @@ type Decision struct {
 	PlatformMax *int32 `json:"platform_max,omitempty"`
 	// Foreign is a manual change since the last pass, or nil.
 	Foreign *ForeignChange `json:"foreign,omitempty"`
-	// NeverStarted reports whether the target has never been started.
+	// NeverStarted reports whether the target has never been started. Finite reports whether its
+	// instances end by themselves.
 	NeverStarted bool `json:"never_started,omitempty"`
+	Finite       bool `json:"finite,omitempty"`
 	// Restore is the count to restore after a manual change, or nil.
 	Restore *Restoration `json:"restore,omitempty"`
 	// Mode restricts the autoscaler; empty for "on". Pauses lists the active pauses.

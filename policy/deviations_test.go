@@ -98,6 +98,38 @@ func TestInitialReplicas(t *testing.T) {
 	}
 }
 
+// TestFinite checks targets whose instances end by themselves.
+func TestFinite(t *testing.T) {
+	for _, test := range []struct {
+		name           string
+		least, current int32
+		queue          int64
+		earlier        int32
+		want           int32
+		kind           policy.Case
+	}{
+		{"all instances have ended", 0, 0, 4000, 0, 4, policy.CaseMetrics},
+		{"no work", 0, 0, 0, 0, 0, policy.CaseMetrics},
+		{"fewer than min, none left", 2, 0, 4000, 0, 2, policy.CaseBelowMin},
+		{"more than max", 0, 60, 0, 0, 60, policy.CaseAboveMax},
+		{"less work", 0, 5, 2000, 0, 5, policy.CaseMetrics},
+		{"ended instances are not replaced because of earlier load", 0, 3, 1000, 10, 3, policy.CaseMetrics},
+		{"ended instances are replaced because of present load", 0, 3, 6000, 10, 6, policy.CaseMetrics},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			spec := queueSpec(test.least, 50)
+			spec.Behavior = nil
+			o := queueOf(test.current, test.current, test.queue)
+			o.Finite, o.PlatformMin = true, &test.current
+			memory := policy.Memory{Recommendations: []policy.Recommendation{{Replicas: test.earlier, Time: start.Add(-time.Minute)}}}
+			d := policy.Decide(benchSettings, spec, memory, policy.Status{}, o, start)
+			if d.Case != test.kind || d.DesiredReplicas != test.want || d.Write != (test.want != test.current) {
+				t.Errorf("case = %s, desired replicas = %d (write %v), want %s, %d", d.Case, d.DesiredReplicas, d.Write, test.kind, test.want)
+			}
+		})
+	}
+}
+
 func TestHold(t *testing.T) {
 	hold := &policy.Hold{Reason: "RolloutInProgress", Message: "a rollout of version 7 is in progress"}
 	memory, status := policy.Memory{}, policy.Status{}

@@ -159,7 +159,7 @@ func (a *ahead) at(now time.Time, recommended int32) Decision {
 	}
 	observation := Observation{
 		Pauses: pauses, SpecReplicas: a.count, StatusReplicas: recommended, PlatformMin: a.decision.PlatformMin, PlatformMax: a.decision.PlatformMax,
-		NeverStarted: a.decision.NeverStarted && a.count == 0, Restore: a.decision.Restore, Metrics: []Reading{{ValuesMilli: []int64{total}}},
+		NeverStarted: a.decision.NeverStarted && a.count == 0, Finite: a.decision.Finite, Restore: a.decision.Restore, Metrics: []Reading{{ValuesMilli: []int64{total}}},
 	}
 	memory := a.memory
 	if outage := a.decision.Outage; outage != nil && !now.Before(outage.Until) { // the last pass of the hold

@@ -25,6 +25,9 @@ type Observation struct {
 	Hold *Hold `json:"hold,omitempty"`
 	// Foreign is set after a manual change since the last pass (deviation).
 	Foreign *ForeignChange `json:"foreign,omitempty"`
+	// Finite reports whether instances end by themselves, so that SpecReplicas falls without a write,
+	// and writes only raise it (deviation).
+	Finite bool `json:"finite,omitempty"`
 	// NeverStarted reports whether every reading of the target had 0 replicas, and no operator has
 	// set its count (deviation).
 	NeverStarted bool `json:"never_started,omitempty"`

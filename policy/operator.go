@@ -113,8 +113,12 @@ func (c *Command) author() string {
 	return c.Author
 }
 
-// fromZero reports whether it was the autoscaler that scaled the target to zero (R50).
+// fromZero reports whether it was the autoscaler that scaled the target to zero (R50). The zero of a
+// finite target means that all instances have ended.
 func (p *pass) fromZero() bool {
+	if p.observation.Finite {
+		return true
+	}
 	if !p.settings.ScaleToZero {
 		return false
 	}

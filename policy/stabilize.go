@@ -49,6 +49,9 @@ func (p *pass) stabilizeDown(step *Stabilization, rules WindowRules, list []Reco
 			continue
 		}
 		replicas := entry.within(p.decision.CurrentReplicas)
+		if p.observation.Finite { // ended instances are not replaced because of earlier load
+			replicas = min(replicas, p.decision.CurrentReplicas)
+		}
 		if replicas > step.Replicas || binding != nil && replicas == step.Replicas && entry.Time.After(binding.Time) {
 			step.Replicas, binding = replicas, entry
 		}

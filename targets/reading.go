@@ -37,6 +37,9 @@ type Reading struct {
 	StatusReplicas int32
 	// Min and Max are bounds that the platform enforces, or nil.
 	Min, Max *int32
+	// Finite reports whether instances end by themselves. SpecReplicas then falls without a write, and
+	// SetReplicas can only raise it, so that Min equals SpecReplicas.
+	Finite bool
 	// Instances contains all members of the target for R27. A fleet whose platform has no resource
 	// requests omits the requests. StartedAt of a Running instance is never zero: if the platform
 	// does not report it, it is the time of the first observation.

@@ -83,7 +83,7 @@ func (p *pass) settleIntention(observation *policy.Observation) []policy.Event {
 		return nil
 	}
 	record.Intention = nil
-	if observation.SpecReplicas == intention.From {
+	if observation.SpecReplicas == intention.From || observation.Finite && observation.SpecReplicas < intention.From {
 		if intention.Reason != policy.Commanded { // the breaker does not count users' requests
 			p.returnRemovals(intention.Time, int64(intention.From)-int64(intention.To))
 		}
@@ -106,12 +106,16 @@ func (p *pass) findStart(observation *policy.Observation) {
 	observation.NeverStarted = p.after.Record.NeverStarted
 }
 
-// findForeign detects a change of the count by an external writer. If on_foreign_change is
+// findForeign detects a change of the count by an external writer. The count of a finite target
+// also falls without a writer. If on_foreign_change is
 // "restore", it requests the previous count again, except 0: a change from 0 enables the
 // autoscaler.
 func (p *pass) findForeign(observation *policy.Observation) {
 	def, record := p.definition, &p.after.Record
 	if record.ExpectedReplicas == nil || observation.ReadError != "" || *record.ExpectedReplicas == observation.SpecReplicas {
+		return
+	}
+	if observation.Finite && observation.SpecReplicas < *record.ExpectedReplicas {
 		return
 	}
 	observation.Foreign = &policy.ForeignChange{From: *record.ExpectedReplicas}

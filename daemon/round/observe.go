@@ -35,6 +35,7 @@ func (p *pass) observation() (policy.Observation, *targets.Reading) {
 	observation := policy.Observation{
 		SpecReplicas:   reading.SpecReplicas,
 		StatusReplicas: reading.StatusReplicas,
+		Finite:         reading.Finite,
 		Hold:           shortHold(reading.Hold),
 		Notices:        p.notices(&reading, instances),
 		Instances:      withLimits(withRequests(instances, def.Requests), &reading, def.Spec.Metrics),

@@ -339,6 +339,8 @@ type allocSet struct {
 
 	instances []policy.Instance
 	details   []detail
+	// children are the jobs of the instances of a parameterized job; otherwise nil.
+	children []string
 	// status is the number of instances that have not failed and are not being removed.
 	status  int32
 	failing *policy.Notice
@@ -368,7 +370,10 @@ type host struct {
 func (s *allocSet) At(i int) targets.Location {
 	d := &s.details[i]
 	at := targets.Location{Node: d.node.Value().name, Addresses: d.reserved.addresses, Ports: d.reserved.ports, Limits: d.reserved.limits(), UnreadyReason: d.unready, HealthOutput: d.output}
-	if d.index >= 0 {
+	switch {
+	case s.children != nil:
+		at.Name = s.children[i]
+	case d.index >= 0:
 		at.Name = s.key.job + "." + s.key.group + "[" + strconv.Itoa(d.index) + "]"
 	}
 	return at
@@ -401,7 +406,9 @@ func (f *Fleet) build(read *allocSet, job *jobState, g *group, checks map[string
 		s.tracked = s.tracked && alloc.tracked(job.spec.version, now)
 	}
 	count := g.count
-	if job.Stop || job.spec.stopped {
+	if job.ParameterizedJob {
+		count = int32(len(living))
+	} else if job.Stop || job.spec.stopped {
 		count = 0
 	}
 	beyond := surplus(living, count)

@@ -87,6 +87,14 @@ func (c *cache) spec(key jobKey, index uint64) *specification {
 	return nil
 }
 
+// parameterized reports whether the cached specification of a job is parameterized.
+func (c *cache) parameterized(key jobKey) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	job := c.jobs[key]
+	return job != nil && job.spec != nil && job.spec.parameterized
+}
+
 // putSpec stores a specification unless the cache contains a newer version.
 func (c *cache) putSpec(key jobKey, spec *specification) {
 	c.mu.Lock()

@@ -33,12 +33,13 @@ func (f *Fleet) check(ctx context.Context) ([]string, error) {
 	}
 	found := []string{session.version(ctx, at)}
 	var missing []error
-	jobs := map[scope][]string{}
+	jobs, dispatches := map[scope][]string{}, map[scope]bool{}
 	for _, t := range f.base.Known() {
 		jobs[t.scope()] = append(jobs[t.scope()], t.Job)
+		dispatches[t.scope()] = dispatches[t.scope()] || f.cache.parameterized(t.jobKey())
 	}
 	for _, at := range f.scopes() {
-		have, lack, err := session.capabilities(ctx, at)
+		have, lack, err := session.capabilities(ctx, at, dispatches[at])
 		if err != nil {
 			return found, err
 		}
@@ -95,14 +96,16 @@ func (s *session) version(ctx context.Context, at scope) string {
 	return "connected to Nomad " + version
 }
 
-// capabilities returns the token's existing and missing capabilities in a namespace.
-func (s *session) capabilities(ctx context.Context, at scope) (have, lack []string, err error) {
+// capabilities returns the token's existing and missing capabilities in a namespace. dispatches reports
+// whether the namespace has a parameterized job that is a target.
+func (s *session) capabilities(ctx context.Context, at scope, dispatches bool) (have, lack []string, err error) {
 	const noJob = "hpad-check"
 	impossible := int64(-1)
-	for _, try := range []struct {
+	type try struct {
 		name string
 		call func() error
-	}{
+	}
+	tries := []try{
 		{"list-jobs", func() error {
 			var none []struct{}
 			return s.get(ctx, at, "/v1/jobs", map[string]string{"per_page": "1"}, "", &none)
@@ -114,7 +117,14 @@ func (s *session) capabilities(ctx context.Context, at scope) (have, lack []stri
 		{"scale-job", func() error {
 			return s.scale(ctx, at, noJob, &api.ScalingRequest{Count: &impossible, Target: map[string]string{"Job": noJob, "Group": noJob}})
 		}},
-	} {
+	}
+	if dispatches {
+		tries = append(tries, try{"dispatch-job", func() error {
+			_, err := s.dispatchOnce(ctx, Target{Region: at.region, Namespace: at.namespace}, &api.DispatchOptions{JobID: noJob}, "")
+			return err
+		}})
+	}
+	for _, try := range tries {
 		err := try.call()
 		status, body := responseOf(err)
 		switch {
@@ -122,7 +132,7 @@ func (s *session) capabilities(ctx context.Context, at scope) (have, lack []stri
 			return nil, nil, fmt.Errorf("check the permission %s in %v: %w", try.name, at, &responseError{status: status, body: body})
 		case status == http.StatusForbidden || status == http.StatusUnauthorized:
 			lack = append(lack, try.name)
-		case err == nil, status == http.StatusNotFound, status == http.StatusBadRequest:
+		case err == nil, status == http.StatusNotFound, status == http.StatusBadRequest, strings.Contains(body, textNoParameterized):
 			have = append(have, try.name)
 		default:
 			return nil, nil, fmt.Errorf("try %s in %v: %w", try.name, at, readError(err))

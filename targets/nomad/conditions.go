@@ -263,10 +263,8 @@ func (m *placement) why() (reason, words string) {
 // several allocations with the same name it counts only the newest, because Nomad has repeated the
 // work of the older allocations. A stopped allocation is complete, but not finished.
 func (s *session) finished(ctx context.Context, key jobKey) (int, error) {
-	leader, config := *s, *s.config
-	config.Stale, leader.config = false, &config
 	newest := map[string]*allocStub{}
-	_, err := readPages(ctx, &leader, key.scope, list{path: "/v1/job/" + url.PathEscape(key.id) + "/allocations"}, func(alloc *allocStub) {
+	_, err := readPages(ctx, s.consistent(), key.scope, list{path: "/v1/job/" + url.PathEscape(key.id) + "/allocations"}, func(alloc *allocStub) {
 		last := newest[alloc.Name]
 		if last == nil || cmp.Or(cmp.Compare(last.JobVersion, alloc.JobVersion), cmp.Compare(last.CreateTime, alloc.CreateTime)) < 0 {
 			this := *alloc

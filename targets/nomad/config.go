@@ -3,6 +3,7 @@ package nomad
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/url"
 	"os"
 	"slices"
@@ -72,6 +73,9 @@ type Config struct {
 	Memory string `toml:"nomad_memory" default:"usage-cache" values:"usage-cache usage rss" must:"one of \"usage-cache\", \"usage\", \"rss\""`
 	// Readiness is the definition of a ready allocation: "health" or "checks".
 	Readiness string `toml:"readiness" default:"health" values:"health checks" must:"one of \"health\", \"checks\""`
+	// Dispatch contains the settings for the children of parameterized jobs, by the ID of the job or,
+	// in other namespaces than the fleet's, by "namespace/id".
+	Dispatch map[string]Dispatch `toml:"dispatch"`
 	// Discovery finds autoscalers in the meta of task groups.
 	targets.Discovery
 	// DiscoverNamespaces lists the namespaces in which targets are discovered. "*" stands for all
@@ -111,6 +115,12 @@ func (c *Config) Validate() []settings.FieldError {
 	}
 	errs = append(errs, c.TLS.Validate()...)
 	errs = append(errs, settings.Validate(c)...)
+	for _, job := range slices.Sorted(maps.Keys(c.Dispatch)) {
+		for _, e := range c.Dispatch[job].validate() {
+			e.Field = "dispatch." + job + "." + e.Field
+			errs = append(errs, e)
+		}
+	}
 	for i, namespace := range c.DiscoverNamespaces {
 		field := "discover_namespaces[" + strconv.Itoa(i) + "]"
 		switch {

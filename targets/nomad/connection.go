@@ -158,6 +158,13 @@ func (c *connection) session() (*session, error) {
 	return &session{client: current.api, config: c.config, token: token}, nil
 }
 
+// consistent returns a session that reads from the leader.
+func (s *session) consistent() *session {
+	leader, config := *s, *s.config
+	config.Stale, leader.config = false, &config
+	return &leader
+}
+
 // get reads one path of the API into out. Params may be nil.
 func (s *session) get(ctx context.Context, at scope, path string, params map[string]string, filter string, out any) error {
 	_, err := s.fetch(ctx, at, list{path: path, params: params, filter: filter}, func(body io.Reader) error { return json.NewDecoder(body).Decode(out) })

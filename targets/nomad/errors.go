@@ -32,9 +32,8 @@ const (
 	// SystemJob and SysBatchJob: the job runs on every node, so it has no count.
 	SystemJob   = "SystemJob"
 	SysBatchJob = "SysBatchJob"
-	// PeriodicJob and ParameterizedJob: only the jobs that such a job launches have allocations.
-	PeriodicJob      = "PeriodicJob"
-	ParameterizedJob = "ParameterizedJob"
+	// PeriodicJob: only the jobs that such a job launches have allocations.
+	PeriodicJob = "PeriodicJob"
 )
 
 func reasoned(reason string, err error) error { return &targets.ReasonError{Reason: reason, Err: err} }
@@ -49,14 +48,15 @@ func jobError(err error) error {
 
 // The texts by which Nomad's errors are recognized.
 const (
-	textConflict      = "Enforcing job modify index"
-	textDeployment    = "job scaling blocked due to active deployment"
-	textScalingBounds = "scaling policy m"
-	textJobMaxCount   = "configured job_max_count"
-	textNoGroup       = "specified for scaling does not exist in job"
-	textDisabled      = "are disabled by the scheduler configuration"
-	textNoLeader      = "No cluster leader"
-	textNoRegion      = "No path to region"
+	textConflict        = "Enforcing job modify index"
+	textDeployment      = "job scaling blocked due to active deployment"
+	textScalingBounds   = "scaling policy m"
+	textJobMaxCount     = "configured job_max_count"
+	textNoGroup         = "specified for scaling does not exist in job"
+	textDisabled        = "are disabled by the scheduler configuration"
+	textNoLeader        = "No cluster leader"
+	textNoRegion        = "No path to region"
+	textNoParameterized = "parameterized job not found"
 )
 
 // responseOf returns the status and text of an error response; the status is 0 for any other

@@ -47,6 +47,15 @@ type fakeServer struct {
 	// longest maps paths to the length of the longest filter in the URL.
 	longest map[string]int
 	scaled  []map[string]any
+	// lose is the number of dispatches whose responses are lost. dispatched lists the others' requests.
+	lose       int
+	dispatched []dispatchRequest
+}
+
+type dispatchRequest struct {
+	Payload          []byte
+	Meta             map[string]string
+	IdPrefixTemplate string
 }
 
 type fakeJob struct {
@@ -68,6 +77,9 @@ type fakeJob struct {
 	parent string
 	// status is the job's status; empty means running.
 	status string
+	// parameterized jobs have children, and token is the idempotency token of a child.
+	parameterized bool
+	token         string
 	// queued is the number of allocations that cannot be placed, and full is the exhausted
 	// dimension.
 	queued int
@@ -260,6 +272,8 @@ func (i *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		i.answer(w, map[string]any{"member": map[string]any{"Tags": map[string]string{"build": "1.11.2"}}})
 	case path[0] == "job" && len(path) == 3 && path[2] == "scale":
 		i.scale(w, r, path[1])
+	case path[0] == "job" && len(path) == 3 && path[2] == "dispatch":
+		i.dispatch(w, r, path[1])
 	case path[0] == "job" && len(path) == 2:
 		i.readJob(w, path[1])
 	case path[0] == "client" && len(path) == 4 && path[3] == "stats":
@@ -371,7 +385,7 @@ func (i *fakeServer) listJobs() []map[string]any {
 		}
 		list = append(list, map[string]any{
 			"ID": job.id, "ParentID": job.parent, "Name": job.id, "Namespace": "default", "Type": job.kind, "Stop": job.stopped, "Status": cmp.Or(job.status, "running"),
-			"CreateIndex": job.createIndex, "JobModifyIndex": job.index, "ModifyIndex": max(job.index+6, job.stable),
+			"ParameterizedJob": job.parameterized, "SubmitTime": time.Now().UnixNano(), "CreateIndex": job.createIndex, "JobModifyIndex": job.index, "ModifyIndex": max(job.index+6, job.stable),
 			"JobSummary": map[string]any{"ModifyIndex": job.summary, "Summary": map[string]any{"app": map[string]any{"Queued": job.queued, "Starting": states["pending"], "Running": states["running"], "Unknown": states["unknown"], "Complete": states["complete"]}}},
 		})
 	}
@@ -464,6 +478,9 @@ func (i *fakeServer) readJob(w http.ResponseWriter, id string) {
 		"ID": id, "Name": id, "Type": job.kind, "Stop": job.stopped, "CreateIndex": job.createIndex,
 		"JobModifyIndex": job.index, "ModifyIndex": job.index + 6, "Version": job.version, "TaskGroups": []any{group},
 	}
+	if job.parameterized {
+		answer["ParameterizedJob"] = map[string]any{}
+	}
 	maps.Copy(answer, job.extra)
 	i.answer(w, answer)
 }
@@ -502,6 +519,74 @@ func (i *fakeServer) scale(w http.ResponseWriter, r *http.Request, id string) {
 		i.scaled = append(i.scaled, map[string]any{"message": request.Message, "meta": request.Meta})
 		i.schedule(job)
 		i.answer(w, map[string]any{"EvalID": "e", "JobModifyIndex": job.index, "Index": i.index})
+	}
+}
+
+// addParameterized registers a parameterized batch job with one group named "app".
+func (i *fakeServer) addParameterized(id string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.index++
+	i.jobs[id] = &fakeJob{id: id, kind: "batch", createIndex: i.index, index: i.index, parameterized: true}
+}
+
+// dispatch creates a child with one allocation, unless there is a child with the same token.
+func (i *fakeServer) dispatch(w http.ResponseWriter, r *http.Request, id string) {
+	var request dispatchRequest
+	if err := json.NewDecoder(r.Body).Decode(&request); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	token := r.URL.Query().Get("idempotency_token")
+	switch parent := i.jobs[id]; {
+	case parent == nil:
+		http.Error(w, "parameterized job not found", http.StatusInternalServerError)
+		return
+	case parent.extra["PayloadRequired"] != nil && len(request.Payload) == 0:
+		http.Error(w, "Payload is not provided but required by parameterized job", http.StatusInternalServerError)
+		return
+	}
+	var child *fakeJob
+	for _, job := range i.jobs {
+		if job.parent == id && job.token == token {
+			child = job
+		}
+	}
+	if child == nil {
+		i.index++
+		child = &fakeJob{id: fmt.Sprintf("%s/dispatch-%s-%d", id, request.IdPrefixTemplate, i.index), kind: "batch", parent: id, token: token, createIndex: i.index, index: i.index, count: 1}
+		i.jobs[child.id] = child
+		i.schedule(child)
+		i.dispatched = append(i.dispatched, request)
+	}
+	if i.lose > 0 {
+		i.lose--
+		panic(http.ErrAbortHandler)
+	}
+	i.answer(w, map[string]any{"DispatchedJobID": child.id, "JobCreateIndex": child.createIndex})
+}
+
+// children returns the IDs of the children of a job that have not ended.
+func (i *fakeServer) children(parent string) []string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	var ids []string
+	for _, id := range slices.Sorted(maps.Keys(i.jobs)) {
+		if job := i.jobs[id]; job.parent == parent && job.status != "dead" {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// end completes the work of a child.
+func (i *fakeServer) end(id string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	job := i.jobs[id]
+	job.status = "dead"
+	for _, alloc := range job.allocs {
+		alloc.client = "complete"
 	}
 }
 

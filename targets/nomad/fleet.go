@@ -1,5 +1,6 @@
 // Package nomad is the fleet kind for Nomad: each target is a task group of a job, and its
-// instances are the group's allocations.
+// instances are the group's allocations. The count of a parameterized job is the number of its
+// children; see dispatch.go.
 //
 // In each round, a [scopeReading] lists the jobs and active deployments of each scope (region and
 // namespace). It then reads allocations, and the specification of each job with a new
@@ -44,6 +45,7 @@ type Fleet struct {
 	config     *Config
 	connection *connection
 	backoff    targets.Backoff
+	store      targets.Store
 	cache      cache
 	readLimits readLimits
 	records    *memory.Records[record]
@@ -60,7 +62,7 @@ func New(name string, config *Config, options targets.Env) (*Fleet, error) {
 	}
 	return &Fleet{
 		base:   targets.Base[Target]{Name: name, Place: " at " + config.Address, Parse: parseName},
-		config: config, connection: connection,
+		config: config, connection: connection, store: options.Store,
 		readLimits: defaultLimits, records: newRecords(options.Store), sampler: newSampler(config, connection),
 	}, nil
 }
@@ -175,7 +177,9 @@ func (s *snapshot) readJobs(ctx context.Context) {
 		if r.err != nil {
 			return
 		}
-		if r.unread = r.read(ctx, r.due()); r.unread == nil {
+		r.unread = r.read(ctx, r.due())
+		r.unread = cmp.Or(r.unread, r.readChildren(ctx))
+		if r.unread == nil {
 			if err := readError(r.readAgain(ctx)); errors.Is(err, targets.ErrThrottled) {
 				s.fleet.recordError(err)
 			}
@@ -302,10 +306,14 @@ func (s *snapshot) reading(r *scopeReading, t *targetState, checks map[string]ch
 		return targets.Reading{}, fmt.Errorf("list jobs of %v: %w: the allocations of job %q were read %v ago, and may have changed", r.at, targets.ErrTransient, t.Job, r.began.Sub(set.read).Round(time.Second))
 	}
 	s.fleet.sampler.PublishFunc(t.ref, set.sampled)
-	return targets.Reading{
+	reading := targets.Reading{
 		SpecReplicas: g.count, StatusReplicas: set.status, Min: g.min, Max: g.max, Version: versionOf(job.spec.index), Observed: r.observed,
 		Instances: set.instances, Locations: set, Hold: hold(job, &t.Target, g), Notices: r.notices(&t.Target, job, set.failing),
-	}, nil
+	}
+	if job.ParameterizedJob {
+		job.dispatches(&reading)
+	}
+	return reading, nil
 }
 
 // SetReplicas scales a group if its job has not changed since version. It does not write an unchanged
@@ -334,14 +342,18 @@ func (f *Fleet) setReplicas(ctx context.Context, ref targets.Ref, t Target, n in
 	if err != nil {
 		return err
 	}
-	if version != "" && version != versionOf(spec.index) {
+	stopped := &targets.HeldError{Hold: policy.Hold{Reason: JobStopped, Message: fmt.Sprintf("job %q is stopped", t.Job)}}
+	switch {
+	case spec.parameterized && spec.stopped:
+		return stopped
+	case spec.parameterized:
+		return f.dispatch(ctx, session, ref, t, n, version)
+	case version != "" && version != versionOf(spec.index):
 		return fmt.Errorf("%w: job %q changed from index %s to %d", targets.ErrConflict, t.Job, version, spec.index)
-	}
-	if g.count == n {
+	case g.count == n:
 		return nil
-	}
-	if spec.stopped {
-		return &targets.HeldError{Hold: policy.Hold{Reason: JobStopped, Message: fmt.Sprintf("job %q is stopped", t.Job)}}
+	case spec.stopped:
+		return stopped
 	}
 	if spec.jobType == api.JobTypeBatch { // work may have finished since the reading
 		finished, err := session.finished(ctx, t.jobKey())

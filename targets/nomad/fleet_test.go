@@ -138,7 +138,6 @@ func TestUnscalable(t *testing.T) {
 	i.add("host", 1).kind = "system"
 	i.add("sweep", 1).kind = "sysbatch"
 	i.add("nightly", 1).extra = map[string]any{"Periodic": map[string]any{"Spec": "@daily"}}
-	i.add("form", 1).extra = map[string]any{"ParameterizedJob": map[string]any{"Payload": "required"}}
 	// Nomad copies the ParameterizedJob into a dispatched job.
 	i.add("form/dispatch-1-a", 1).extra = map[string]any{"ParameterizedJob": map[string]any{"Payload": "required"}, "Dispatched": true}
 	f := newFleet(t, i)
@@ -153,7 +152,6 @@ func TestUnscalable(t *testing.T) {
 		"host/app":    {targets.ErrUnscalable, SystemJob, `job "host" is of type "system"`},
 		"sweep/app":   {targets.ErrUnscalable, SysBatchJob, `job "sweep" is of type "sysbatch"`},
 		"nightly/app": {targets.ErrUnscalable, PeriodicJob, `job "nightly" is periodic`},
-		"form/app":    {targets.ErrUnscalable, ParameterizedJob, `job "form" is parameterized`},
 		"nobody/app":  {targets.ErrTargetNotFound, JobNotFound, `no job "nobody" in namespace "default"`},
 		"a/b/c/d/e":   {targets.ErrTargetNotFound, "", "must have the form job/group"},
 	} {

@@ -27,8 +27,9 @@ type jobIndexes struct {
 }
 
 type jobStub struct {
-	ID, Namespace, Status                    string
-	Stop                                     bool
+	ID, ParentID, Namespace, Status          string
+	Stop, ParameterizedJob                   bool
+	SubmitTime                               int64
 	CreateIndex, ModifyIndex, JobModifyIndex uint64
 	JobSummary                               struct {
 		ModifyIndex uint64
@@ -197,9 +198,7 @@ func (s *specification) find(t *Target) (*group, error) {
 	switch {
 	case s.periodic:
 		return nil, unscalable(PeriodicJob, "job %q is periodic: each launch is a separate job, which can be a target", t.Job)
-	case s.parameterized:
-		return nil, unscalable(ParameterizedJob, "job %q is parameterized: each dispatch is a separate job, which can be a target", t.Job)
-	case s.jobType != api.JobTypeService && s.jobType != api.JobTypeBatch:
+	case !s.parameterized && s.jobType != api.JobTypeService && s.jobType != api.JobTypeBatch:
 		reason := SystemJob
 		if s.jobType == api.JobTypeSysbatch {
 			reason = SysBatchJob

@@ -57,6 +57,9 @@ type jobState struct {
 	spec     *specification
 	err      error
 	finished int
+	// children contains the submit times of the pending and running children of a parameterized job,
+	// by their IDs.
+	children map[string]int64
 	targets  []*targetState
 }
 
@@ -161,14 +164,14 @@ func (r *scopeReading) due() []*jobState {
 	r.cache.fill(r)
 	for _, job := range r.jobs {
 		changed := func(t *targetState) bool { return !r.current(t.set, job.jobIndexes()) }
-		isDue := len(r.jobs) <= r.always || job.deploying() || slices.ContainsFunc(job.targets, changed)
+		isDue := len(r.jobs) <= r.always || job.deploying() || job.ParameterizedJob || slices.ContainsFunc(job.targets, changed)
 		if job.listed && !isDue {
 			continue
 		}
 		for _, t := range job.targets {
 			t.set = nil
 		}
-		if job.listed {
+		if job.listed && !job.ParameterizedJob { // readChildren reads its allocations
 			due = append(due, job)
 		}
 	}

@@ -131,7 +131,7 @@ func discovery(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 		return "the autoscaler still exists", !exists
 	})
 
-	// A parameterized job and the jobs dispatched from it are not scaled.
+	// A parameterized job is scaled. The jobs dispatched from it have no autoscalers.
 	kind := nomadapi.JobTypeBatch
 	agent.Run(t, nomadtest.Job{ID: "order", Count: 1, Alter: func(job *nomadapi.Job) {
 		job.Type = &kind
@@ -149,8 +149,10 @@ func discovery(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 		_, exists := w.Autoscaler(parent)
 		return "the autoscaler does not exist", exists
 	})
-	w.Await(parent, policy.AbleToScale, nomad.ParameterizedJob, "")
 	w.Passes(parent, 2)
+	if got := w.View(parent).Status.CurrentReplicas; got != 1 {
+		t.Errorf("the parameterized job has %d children, want 1", got)
+	}
 	if got := w.Discovered(); len(got) != 1 {
 		t.Errorf("discovered = %+v, want only the submitted job", got)
 	}
