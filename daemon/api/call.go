@@ -62,6 +62,8 @@ type operation struct {
 	input reflect.Type
 	// output is the type of the response, or of its data if media is empty.
 	output reflect.Type
+	// harmless is set for a POST that changes nothing, so that every client can send it.
+	harmless bool
 	// media is the Content-Type of a response without the envelope.
 	media string
 	serve http.HandlerFunc
@@ -75,6 +77,13 @@ func read[In, Out any](f func(*http.Request, In) (Out, error)) operation {
 // write returns the operation of a POST. f returns the data of the response.
 func write[In, Out any](f func(*http.Request, In) (Out, error)) operation {
 	return operation{method: http.MethodPost, input: reflect.TypeFor[In](), output: reflect.TypeFor[Out](), serve: withInput(readBody, result(f))}
+}
+
+// compute returns the operation of a POST that changes nothing. f returns the data of the response.
+func compute[In, Out any](f func(*http.Request, In) (Out, error)) operation {
+	o := write(f)
+	o.harmless = true
+	return o
 }
 
 // stream returns the operation of a GET. f writes the response. media is empty if the response has
@@ -119,8 +128,10 @@ func (h handlers) handler(c call) http.Handler {
 		serve = slow(serve)
 	}
 	switch {
+	case c.harmless:
+		serve = withBody(serve)
 	case c.method == http.MethodPost:
-		serve = writing(h.access, serve)
+		serve = writing(h.access, withBody(serve))
 	case c.restricted != "":
 		serve = identified(h.access, c.restricted, serve)
 	}

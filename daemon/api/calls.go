@@ -36,6 +36,11 @@ func (h handlers) autoscalerReads() []call {
 			description: "Returns 404 if `page = false` in the configuration.",
 		},
 		{
+			path: "/api/v1/autoscalers/{name}/recording", id: "recordAutoscaler", tag: tagAutoscalers, operation: compute(h.recording),
+			summary: "The recorded passes of an autoscaler, and its policies, for a simulation.", slow: true,
+			description: "Changes nothing. The policies are the active one and those of the variants. Without data or with an invalid variant, the status is 400.",
+		},
+		{
 			path: "/api/v1/autoscalers/{name}/instances", id: "listInstances", tag: tagAutoscalers, operation: read(h.instances),
 			summary:     "The current instances of the target, with their values of the metrics, or the error from reading them.",
 			description: "hpad reads the instances for this request.", errors: []ErrorType{ErrorRefused},

@@ -26,7 +26,7 @@ const maxBody = 64 << 10
 // profiles and an index. It is safe for concurrent use.
 func NewHandler(d Daemon, gatherer prometheus.Gatherer, access Access) http.Handler {
 	mux := http.NewServeMux()
-	h := handlers{daemon: d, access: access, reading: make(chan struct{}, maxHistoryReads)}
+	h := handlers{daemon: d, access: access, reading: make(chan struct{}, maxHistoryReads), simulating: make(chan struct{}, 1)}
 	for _, c := range h.calls(gatherer) {
 		mux.Handle(c.path, h.handler(c))
 	}
@@ -44,10 +44,11 @@ type handlers struct {
 	access Access
 	// reading contains an element for each request that is reading the history.
 	reading chan struct{}
+	// simulating contains an element while a simulation is active.
+	simulating chan struct{}
 }
 
-// writing returns a handler that rejects writes that access does not allow, and bodies that are
-// too large or not JSON.
+// writing returns a handler that rejects writes that access does not allow.
 func writing(access Access, handler http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		author, err := access(r)
@@ -55,17 +56,24 @@ func writing(access Access, handler http.HandlerFunc) http.HandlerFunc {
 			writeError(w, ErrorForbidden, r.URL.Path+" is a write, "+err.Error())
 			return
 		}
+		handler(w, r.WithContext(WithAuthor(r.Context(), author)))
+	}
+}
+
+// withBody returns a handler that rejects bodies that are too large or not JSON.
+func withBody(handler http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		body, err := checkBody(r)
 		if err != nil {
 			writeFailure(w, err)
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		handler(w, r.WithContext(WithAuthor(r.Context(), author)))
+		handler(w, r)
 	}
 }
 
-// checkBody returns the body of a write, or a failure if the body is invalid. It rejects forms,
+// checkBody returns the body of a POST, or a failure if the body is invalid. It rejects forms,
 // because a page on a different site can send them without a preflight request.
 func checkBody(r *http.Request) ([]byte, error) {
 	body, err := io.ReadAll(r.Body)

@@ -12,6 +12,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/simulate"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/drain"
 	"github.com/hpad/hpad/test/godoc"
@@ -59,6 +60,9 @@ func schemaName(of reflect.Type) string {
 		reflect.TypeFor[policy.Event](): "RecordedEvent", reflect.TypeFor[targets.Ref](): "TargetRef",
 		reflect.TypeFor[drain.Operation](): "Drain", reflect.TypeFor[drain.Instance](): "DrainInstance",
 		reflect.TypeFor[drain.State](): "DrainState", reflect.TypeFor[drain.Outcome](): "DrainOutcome",
+	}
+	if of.PkgPath() == reflect.TypeFor[simulate.Tick]().PkgPath() {
+		return "Simulation" + of.Name()
 	}
 	return orElse(names[of], of.Name())
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/simulate"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/drain"
 )
@@ -34,6 +35,15 @@ type Daemon interface {
 	// Graph returns the graph of an autoscaler in [from, to). The error is ErrUnknown if there is
 	// no data.
 	Graph(ctx context.Context, name string, from, to time.Time) (Graph, error)
+	// Recording returns the recorded passes of an autoscaler in [from, to], which may be none. The
+	// error is ErrUnknown if no passes are stored.
+	Recording(ctx context.Context, name string, from, to time.Time) (simulate.Recording, error)
+	// QueriedRecording is like Recording, but queries the sources of the autoscaler's metrics for each
+	// of its ticks.
+	QueriedRecording(ctx context.Context, name string, from, to time.Time) (simulate.Recording, error)
+	// Policies returns the active policy of an autoscaler and the policy of each variant. The error is
+	// ErrUnknown if the autoscaler does not exist, and a config.Errors if a variant is invalid.
+	Policies(name string, variants []config.Variant) ([]simulate.Policy, error)
 	// Health returns the state of the scheduler, and the autoscalers that are not evaluated.
 	Health() Health
 	// Readiness reports whether the daemon is ready, and lists the current problems.

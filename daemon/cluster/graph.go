@@ -2,14 +2,18 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
 
 	"github.com/hpad/hpad/daemon"
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/graph"
+	"github.com/hpad/hpad/daemon/status"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/simulate"
 )
 
 const graphFile = "graph.db"
@@ -29,7 +33,9 @@ func (v *clusterView) Graph(ctx context.Context, name string, from, to time.Time
 		return api.Get[api.Graph](ctx, member, api.Path("autoscalers", name, "graph"), api.Period{From: from, To: to})
 	})
 	if v.options.Daemon.Graph != nil {
-		found, err := v.storedGraph(ctx, fleet, name, from, to)
+		found, err := stored(ctx, v.member, fleet,
+			func(d *daemon.Daemon) (api.Graph, error) { return d.Graph(ctx, name, from, to) },
+			func(path string) (api.Graph, error) { return graph.ReadFile(path, name, from, to) })
 		if err != nil {
 			return api.Graph{}, err
 		}
@@ -40,22 +46,71 @@ func (v *clusterView) Graph(ctx context.Context, name string, from, to time.Time
 	return api.MergeGraphs(all), nil
 }
 
-// storedGraph returns the data points that this member has stored, also if it no longer runs the
-// fleet.
-func (c *Cluster) storedGraph(ctx context.Context, fleet, name string, from, to time.Time) (api.Graph, error) {
+// Recording implements [api.Daemon]. Like the graph, it contains the points of all members.
+func (v *clusterView) Recording(ctx context.Context, name string, from, to time.Time) (simulate.Recording, error) {
+	fleet := v.FleetOf(name)
+	fetch := func(ctx context.Context, member *api.Client) (simulate.Recording, error) {
+		data, err := api.Post[api.SimulationData](ctx, member, api.Path("autoscalers", name, "recording"), api.SimulationRequest{From: from, Until: to})
+		return data.Recording, err
+	}
+	if fleet == Own {
+		return readFrom(ctx, v, policy.Scope{Autoscaler: name},
+			func(d *daemon.Daemon) (simulate.Recording, error) { return d.Recording(ctx, name, from, to) },
+			func(owner *api.Client) (simulate.Recording, error) { return fetch(ctx, owner) })
+	}
+	all := fromEach(ctx, v, name, "data points", peerTimeout, fetch)
+	if v.options.Daemon.Graph != nil {
+		found, err := stored(ctx, v.member, fleet,
+			func(d *daemon.Daemon) (simulate.Recording, error) { return d.Recording(ctx, name, from, to) },
+			func(path string) (simulate.Recording, error) { return graph.RecordingInFile(path, name, from, to) })
+		if err != nil {
+			return simulate.Recording{}, err
+		}
+		all = append(all, found)
+	}
+	return simulate.Merge(name, simulate.FromGraphs, all), nil
+}
+
+// QueriedRecording implements [api.Daemon].
+func (v *clusterView) QueriedRecording(ctx context.Context, name string, from, to time.Time) (simulate.Recording, error) {
+	return readFrom(ctx, v, policy.Scope{Autoscaler: name},
+		func(d *daemon.Daemon) (simulate.Recording, error) { return d.QueriedRecording(ctx, name, from, to) },
+		func(owner *api.Client) (simulate.Recording, error) {
+			data, err := api.Post[api.SimulationData](ctx, owner, api.Path("autoscalers", name, "recording"),
+				api.SimulationRequest{From: from, Until: to, Data: simulate.FromPrometheus})
+			return data.Recording, err
+		})
+}
+
+// Policies implements [api.Daemon]. The policies of a shared fleet follow from this member's
+// configuration.
+func (v *clusterView) Policies(name string, variants []config.Variant) ([]simulate.Policy, error) {
+	for _, d := range v.daemons() {
+		if policies, err := d.Policies(name, variants); !errors.Is(err, api.ErrUnknown) {
+			return policies, err
+		}
+	}
+	if active := v.active.Load(); active != nil && active.whole.Autoscalers[name] != nil {
+		return status.PoliciesOf(active.whole, active.whole.Autoscalers[name], variants)
+	}
+	return nil, api.ErrUnknown
+}
+
+// stored returns data points that this member has stored, also if it no longer runs the fleet. running
+// reads them from the daemon of the fleet, and file from a file that no daemon uses.
+func stored[T any](ctx context.Context, c *Cluster, fleet string, running func(*daemon.Daemon) (T, error), file func(path string) (T, error)) (found T, err error) {
 	if d, _ := c.running(fleet); d != nil {
-		return d.Graph(ctx, name, from, to)
+		return running(d)
 	}
 	c.archives.mu.Lock() // prevents a run from opening the file
 	defer c.archives.mu.Unlock()
 	if d, starting := c.running(fleet); d != nil {
-		return d.Graph(ctx, name, from, to)
+		return running(d)
 	} else if starting {
 		api.Warn(ctx, fmt.Sprintf("member %s is starting the fleet; its data points are missing", c.options.Member.Name))
-		return api.Graph{}, nil
+		return found, nil
 	}
-	found, err := graph.ReadFile(filepath.Join(c.dir(fleet), graphFile), name, from, to)
-	if err != nil { // the points of the other members are still useful
+	if found, err = file(filepath.Join(c.dir(fleet), graphFile)); err != nil { // the points of the other members are still useful
 		api.Warn(ctx, fmt.Sprintf("member %s: %v", c.options.Member.Name, err))
 	}
 	return found, nil

@@ -66,11 +66,13 @@ func (s *Reader) VerifyHistory(ctx context.Context, name string, from, to time.T
 	return shown, nil
 }
 
+var errNoGraph = fmt.Errorf("no data points are stored because daemon.page is false: %w", api.ErrUnknown)
+
 // Graph returns the data points of an autoscaler in an interval. The error is an api.ErrUnknown if
 // there is no graph store.
 func (s *Reader) Graph(_ context.Context, name string, from, to time.Time) (api.Graph, error) {
 	if s.env.Graph == nil {
-		return api.Graph{}, fmt.Errorf("no data points are stored because daemon.page is false: %w", api.ErrUnknown)
+		return api.Graph{}, errNoGraph
 	}
 	scale := s.env.Clock.Scale()
 	shown, err := s.env.Graph.Read(name, scale.Monotonic(from), scale.Monotonic(to))

@@ -13,6 +13,7 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/simulate"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -39,6 +40,11 @@ type Daemon struct {
 	HistoryErr error
 	// Lacks is a warning that History adds to the response. It may be empty.
 	Lacks string
+	// Passes and QueriedPasses are the results of Recording and QueriedRecording. Simulated are the
+	// policies. DataErr is the error of all three.
+	Passes, QueriedPasses simulate.Recording
+	Simulated             []simulate.Policy
+	DataErr               error
 	// Drawn maps autoscalers to their graphs.
 	Drawn    map[string]api.Graph
 	Verified api.Verification
@@ -235,4 +241,22 @@ func (d *Daemon) EvaluateNow(_ context.Context, name string) error {
 		return api.ErrUnknown
 	}
 	return d.ActErr
+}
+
+// Recording returns Passes.
+func (d *Daemon) Recording(context.Context, string, time.Time, time.Time) (simulate.Recording, error) {
+	return d.Passes, d.DataErr
+}
+
+// QueriedRecording returns QueriedPasses.
+func (d *Daemon) QueriedRecording(context.Context, string, time.Time, time.Time) (simulate.Recording, error) {
+	return d.QueriedPasses, d.DataErr
+}
+
+// Policies returns Simulated.
+func (d *Daemon) Policies(name string, _ []config.Variant) ([]simulate.Policy, error) {
+	if _, ok := d.Autoscaler(name); !ok {
+		return nil, api.ErrUnknown
+	}
+	return d.Simulated, d.DataErr
 }
