@@ -77,8 +77,8 @@ func (Origin) Read(file string, text []byte) (policies []origin.Policy, skipped 
 // valid objects. The returned error joins one [origin.Error] for each problem.
 func Read(file string, text []byte) ([]Object, []origin.Skipped, error) {
 	r := &reader{file: file, template: bytes.Contains(text, []byte("{{"))}
-	if bytes.Count(text, []byte("\n"))+bytes.Count(text, []byte(",")) > origin.MaxLines {
-		r.add(0, "has more than %d million lines and commas: split the file", origin.MaxLines/1_000_000)
+	if bytes.Count(text, []byte("\n"))+bytes.Count(text, []byte(",")) > maxLines {
+		r.add(0, "has more than %d million lines and commas: split the file", maxLines/1_000_000)
 		return nil, nil, errors.Join(r.errs...)
 	}
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
@@ -92,15 +92,10 @@ func Read(file string, text []byte) ([]Object, []origin.Skipped, error) {
 			r.syntax(err, 0)
 			break
 		}
-		if detail := origin.Oversized(&node); detail != "" {
+		if detail := oversized(&node); detail != "" {
 			r.add(node.Line, "%s", detail)
 		} else if len(node.Content) > 0 {
 			r.document(node.Content[0], "")
-		}
-	}
-	for i := range r.objects {
-		if r.objects[i].Kind == kindHPA {
-			r.fillQueries(&r.objects[i], r.annotations[i])
 		}
 	}
 	return r.objects, r.skipped, errors.Join(r.errs...)
@@ -112,10 +107,6 @@ type reader struct {
 	template bool
 	// object is the current object, for example "HorizontalPodAutoscaler shop/web".
 	object string
-
-	// rules are the rules of prometheus-adapter. annotations are those of each object.
-	rules       []adapterRule
-	annotations []map[string]string
 
 	objects []Object
 	skipped []origin.Skipped
@@ -206,9 +197,6 @@ func (r *reader) document(node *yaml.Node, version string) {
 	case "":
 		r.add(node.Line, "is not a manifest: it has no kind")
 	default:
-		if object.Kind == "ConfigMap" && r.adapterRules(node, meta.Name) {
-			return
-		}
 		r.skipped = append(r.skipped, origin.Skipped{File: r.file, Line: node.Line, What: strings.TrimSpace(object.Kind + " " + meta.Name)})
 	}
 }
@@ -256,7 +244,7 @@ func (r *reader) autoscaler(node *yaml.Node, kind, version string, meta metadata
 		object.Triggers = kedaTriggers(&object, meta)
 	}
 	if len(r.errs) == before {
-		r.objects, r.annotations = append(r.objects, object), append(r.annotations, meta.Annotations)
+		r.objects = append(r.objects, object)
 	}
 }
 
