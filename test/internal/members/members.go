@@ -51,6 +51,10 @@ type Options struct {
 	// Watch, if not nil, wraps the handler of a fleet's platform. The token in a call is the name
 	// of the member that sent it.
 	Watch func(fleet string, next http.Handler) http.Handler
+	// SyncPeriod is the sync period of all members. 0 means that it is 1 or 2 seconds.
+	SyncPeriod time.Duration
+	// TTL is the lease duration. 0 means the constant.
+	TTL time.Duration
 	// Windows maps jobs to scale-down stabilization windows. The default is "1h".
 	Windows map[int]string
 }
@@ -165,8 +169,8 @@ func (c *Cluster) Prepare(name string) *Member {
 	web := webtest.Write(c.t, c.dir, name+"-web.yml", serving+"basic_auth_users:\n  members: "+webtest.Hash(c.t, "secret")+"\n")
 	return &Member{Name: name, Program: program.Prepare(c.t, program.Options{
 		Directory: c.directory(name),
-		Daemon: fmt.Sprintf("listen = %q\nweb_config = %q\nsync_period = \"%ds\"\nconcurrent_syncs = %d\nautoscaler_series = %t\ntolerance = 0.001\n",
-			address, web, 1+different, 5+different, different == 0),
+		Daemon: fmt.Sprintf("listen = %q\nweb_config = %q\nsync_period = \"%s\"\nconcurrent_syncs = %d\nautoscaler_series = %t\ntolerance = 0.001\n",
+			address, web, cmp.Or(c.options.SyncPeriod, time.Duration(1+different)*time.Second), 5+different, different == 0),
 		Config: fmt.Sprintf(`[ha]
 cluster = %q
 member = %q
@@ -174,7 +178,7 @@ address = %q
 ttl = %q
 %s
 members = { username = "members", password_file = %q%s }
-`, cmp.Or(c.options.Cluster, "hpad"), name, c.fronts[name].URL, TTL, c.options.Store(name, servers), c.password, trust) + c.shared,
+`, cmp.Or(c.options.Cluster, "hpad"), name, c.fronts[name].URL, cmp.Or(c.options.TTL, TTL), c.options.Store(name, servers), c.password, trust) + c.shared,
 	})}
 }
 
