@@ -12,8 +12,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/prometheus/common/config"
-
 	"github.com/hpad/hpad/settings"
 	"github.com/hpad/hpad/settings/httpclient"
 	"github.com/hpad/hpad/targets"
@@ -44,7 +42,7 @@ func (c *Config) Validate() []settings.FieldError {
 
 var address = httpclient.Address{
 	Form:        `must be the URL of an adapter, such as "http://127.0.0.1:8080/hpad"`,
-	Credentials: "basic_auth or token_file",
+	Credentials: "basic_auth, token_file or oauth2",
 	End:         `must end with the path: no "?" and no "#"`,
 }
 
@@ -53,7 +51,7 @@ func (c *Config) Engine() string { return targets.ServiceAddress(c.URL) }
 
 // Build returns a fleet with this configuration, which connects at its first call.
 func (c *Config) Build(name string, env targets.Env) (targets.Fleet, error) {
-	client, err := config.NewClientFromConfig(c.ClientConfig(), "fleet", httpclient.Secrets)
+	client, err := c.NewClient("fleet", nil)
 	if err != nil {
 		return nil, fmt.Errorf("fleet %q: %w", name, err)
 	}

@@ -107,7 +107,7 @@ func TestConnection(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
-	for address, want := range map[string]string{"": "must be the URL of an adapter", "http://u:p@h": "use basic_auth or token_file", "http://h/?a": "must end with the path", "http://h/a": ""} {
+	for address, want := range map[string]string{"": "must be the URL of an adapter", "http://u:p@h": "use basic_auth, token_file or oauth2", "http://h/?a": "must end with the path", "http://h/a": ""} {
 		config := &Config{URL: address}
 		config.SetDefaults()
 		if got := fmt.Sprint(config.Validate()); want == "" && got != "[]" || !strings.Contains(got, want) || strings.Contains(got, "u:p") {
