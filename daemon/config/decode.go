@@ -137,7 +137,7 @@ func (t *table) decodeKeys(key string, raw map[string]any, to reflect.Value, all
 
 // placeKey matches the keys of addresses and of paths on this host. hpad does not expand variables in
 // them.
-var placeKey = regexp.MustCompile(`^(address|addresses|allowed_hosts|audience|authority_host|auto_scaling|dir|ec2|endpoint|endpoints|file|host|http|listen|nodes|path|` +
+var placeKey = regexp.MustCompile(`^(address|addresses|allowed_hosts|audience|authority_host|auto_scaling|dir|ec2|endpoint|endpoints|file|file_sd|host|http|listen|nodes|path|` +
 	`server_name|socket|state_dir|sts|tcp|token_url|universe_domain|url|web_config|[a-z_]+_files?)$`)
 
 // checkExpanded records the variables of different tools in an address or path. The key decides, so that

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/hpad/hpad/settings"
+	"github.com/hpad/hpad/settings/httpclient"
 	"github.com/hpad/hpad/sources"
 )
 
@@ -41,11 +43,11 @@ type Config struct {
 	Scrape []Scrape `toml:"scrape"`
 }
 
-// Scrape is a set of endpoints with the same settings. They are either Addresses or the
-// instances of a fleet's target.
+// Scrape is a set of endpoints with the same settings. They are Addresses, the instances of a fleet's
+// target, or listed by FileSD or HTTPSD.
 type Scrape struct {
-	// Job is the value of the label "job" of every series. If it is empty, Target is used, or
-	// "static" with Addresses.
+	// Job is the value of the label "job" of every series. If it is empty, Target is used, "static"
+	// with Addresses, "file_sd" or "http_sd".
 	Job string `toml:"job"`
 	// Addresses lists the endpoints as host:port, which is also the value of the label
 	// "instance".
@@ -54,8 +56,16 @@ type Scrape struct {
 	Fleet string `toml:"fleet" requires:"target"`
 	// Target is the canonical name within Fleet of the target whose instances are scraped.
 	Target string `toml:"target" requires:"fleet"`
+	// FileSD lists files with lists of endpoints, in the JSON or YAML format of Prometheus. A name can be
+	// a pattern such as "/etc/hpad/targets/*.yml". The files are read again after a change.
+	FileSD []string `toml:"file_sd" excludes:"addresses fleet target"`
+	// HTTPSD is a server that returns a list of endpoints in the JSON format of Prometheus; without this
+	// table, none is queried.
+	HTTPSD *HTTPSD `toml:"http_sd" excludes:"addresses fleet target file_sd"`
 	// PortLabel selects a port of each instance. If it is empty, the only port is used.
 	PortLabel string `toml:"port_label" requires:"fleet"`
+	// Scheme is "http" or "https"; empty means "http".
+	Scheme string `toml:"scheme" default:"http" values:"http https"`
 	// Path is the part of the URL after the port, with an optional query; empty means "/metrics".
 	Path string `toml:"path" default:"/metrics"`
 	// Interval is the scrape interval, at least 100ms; 0 means 5s.
@@ -65,8 +75,29 @@ type Scrape struct {
 	Timeout time.Duration `toml:"timeout"`
 	// Labels contains labels that are added to every series.
 	Labels map[string]string `toml:"labels"`
+	// HonorLabels keeps scraped labels whose names equal those that hpad adds, as federation and
+	// Pushgateway require. It is not allowed for the instances of a fleet, because they could report
+	// samples of other targets.
+	HonorLabels bool `toml:"honor_labels" excludes:"fleet"`
 	// SampleLimit makes a scrape with more samples fail; 0 means no limit.
 	SampleLimit int `toml:"sample_limit" min:"0"`
+	// Access contains the credentials and TLS settings for the endpoints.
+	httpclient.Access
+}
+
+// HTTPSD is a server for discovery.
+type HTTPSD struct {
+	// URL is the http or https address of the list.
+	URL string `toml:"url" required:"the URL of a list of endpoints"`
+	// RefreshInterval is the time between two requests, at least 1s; 0 means 1m.
+	RefreshInterval time.Duration `toml:"refresh_interval" default:"1m" min:"1s"`
+	// Access contains the credentials and TLS settings for the server.
+	httpclient.Access
+}
+
+var listAddress = httpclient.Address{
+	Form:        `must be the URL of a list, such as "http://127.0.0.1:8080/targets"`,
+	Credentials: "basic_auth, token_file or oauth2",
 }
 
 // The labels that hpad adds to every series. The last three are added only for instances of a
@@ -87,8 +118,13 @@ func (c *Config) SetDefaults() {
 	for i := range c.Scrape {
 		s := &c.Scrape[i]
 		job := s.Target
-		if len(s.Addresses) > 0 {
+		switch {
+		case len(s.Addresses) > 0:
 			job = "static"
+		case len(s.FileSD) > 0:
+			job = "file_sd"
+		case s.HTTPSD != nil:
+			job = "http_sd"
 		}
 		s.Job = cmp.Or(s.Job, job)
 		s.Timeout = cmp.Or(s.Timeout, min(s.Interval, defaultScrapeTimeout))
@@ -117,6 +153,9 @@ func (c *Config) Validate() []settings.FieldError {
 
 func (s *Scrape) validate(field string, m *settings.FieldErrors) {
 	s.validateEndpoints(field, m)
+	for _, e := range s.Access.Validate() {
+		m.Add(field+e.Field, e.Value, e.Detail)
+	}
 	if _, err := url.ParseRequestURI(s.Path); err != nil || !strings.HasPrefix(s.Path, "/") {
 		m.Add(field+"path", strconv.Quote(s.Path), `must be a path such as "/metrics"`)
 	}
@@ -136,8 +175,21 @@ func (s *Scrape) validate(field string, m *settings.FieldErrors) {
 }
 
 func (s *Scrape) validateEndpoints(field string, m *settings.FieldErrors) {
-	if s.Fleet == "" && s.Target == "" && len(s.Addresses) == 0 {
-		m.Add(strings.TrimSuffix(field, "."), "", "must contain addresses, or fleet and target")
+	if s.Fleet == "" && s.Target == "" && len(s.Addresses) == 0 && len(s.FileSD) == 0 && s.HTTPSD == nil {
+		m.Add(strings.TrimSuffix(field, "."), "", "must contain addresses, fleet and target, file_sd or http_sd")
+	}
+	for i, pattern := range s.FileSD {
+		if _, err := filepath.Match(pattern, ""); err != nil || !filepath.IsAbs(pattern) {
+			m.Add(fmt.Sprintf("%sfile_sd[%d]", field, i), strconv.Quote(pattern), `must be the absolute path of a file or a pattern, such as "/etc/hpad/targets/*.yml"`)
+		}
+	}
+	if s.HTTPSD != nil {
+		if detail := listAddress.Check(s.HTTPSD.URL); s.HTTPSD.URL != "" && detail != "" {
+			m.Add(field+"http_sd.url", httpclient.QuoteAddress(s.HTTPSD.URL), detail)
+		}
+		for _, e := range s.HTTPSD.Validate() {
+			m.Add(field+"http_sd."+e.Field, e.Value, e.Detail)
+		}
 	}
 	for i, address := range s.Addresses {
 		if detail := settings.CheckHostPort(address, `must be host:port, such as "127.0.0.1:9100"`); detail != "" {
@@ -149,11 +201,15 @@ func (s *Scrape) validateEndpoints(field string, m *settings.FieldErrors) {
 // endpointKeys returns keys that are equal for two endpoints if their series would be the same.
 func (s *Scrape) endpointKeys() []string {
 	job := s.Job + "\xff" + fmt.Sprint(s.Labels) + "\xff"
-	if len(s.Addresses) == 0 {
+	addresses := slices.Concat(s.Addresses, s.FileSD)
+	if s.HTTPSD != nil {
+		addresses = append(addresses, s.HTTPSD.URL)
+	}
+	if len(addresses) == 0 {
 		return []string{job + s.Fleet + "\xff" + s.Target + "\xff" + s.PortLabel}
 	}
-	keys := make([]string, len(s.Addresses))
-	for i, address := range s.Addresses {
+	keys := make([]string, len(addresses))
+	for i, address := range addresses {
 		keys[i] = job + address
 	}
 	return keys

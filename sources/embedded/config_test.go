@@ -10,6 +10,7 @@ import (
 	"github.com/BurntSushi/toml"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/hpad/hpad/settings/httpclient"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets/clock"
 )
@@ -19,6 +20,8 @@ func TestDefaults(t *testing.T) {
 	if _, err := toml.Decode(`scrape = [
 		{ fleet = "local", target = "worker", port_label = "http", interval = "1m" },
 		{ addresses = ["127.0.0.1:9100"], path = "/probe?x=1", timeout = "1s" },
+		{ file_sd = ["/etc/hpad/targets/*.yml"], scheme = "https", honor_labels = true, token_file = "/run/token" },
+		{ http_sd = { url = "http://127.0.0.1/targets?x=1", basic_auth = { username = "hpad" } }, labels = { a = "b" } },
 	]`, &cfg); err != nil {
 		t.Fatal(err)
 	}
@@ -26,8 +29,17 @@ func TestDefaults(t *testing.T) {
 	want := Config{
 		Retention: 6 * time.Hour, Timeout: 30 * time.Second, LookbackDelta: 5 * time.Minute, MaxSamples: 5_000_000,
 		Scrape: []Scrape{
-			{Job: "worker", Fleet: "local", Target: "worker", PortLabel: "http", Path: "/metrics", Interval: time.Minute, Timeout: 10 * time.Second},
-			{Job: "static", Addresses: []string{"127.0.0.1:9100"}, Path: "/probe?x=1", Interval: 5 * time.Second, Timeout: time.Second},
+			{Job: "worker", Fleet: "local", Target: "worker", PortLabel: "http", Scheme: "http", Path: "/metrics", Interval: time.Minute, Timeout: 10 * time.Second},
+			{Job: "static", Addresses: []string{"127.0.0.1:9100"}, Scheme: "http", Path: "/probe?x=1", Interval: 5 * time.Second, Timeout: time.Second},
+			{
+				Job: "file_sd", FileSD: []string{"/etc/hpad/targets/*.yml"}, Scheme: "https", Path: "/metrics", Interval: 5 * time.Second, Timeout: 5 * time.Second,
+				HonorLabels: true, Access: httpclient.Access{TokenFile: "/run/token"},
+			},
+			{
+				Job: "http_sd", HTTPSD: &HTTPSD{
+					URL: "http://127.0.0.1/targets?x=1", RefreshInterval: time.Minute, Access: httpclient.Access{BasicAuth: &httpclient.BasicAuth{Username: "hpad"}},
+				}, Scheme: "http", Path: "/metrics", Interval: 5 * time.Second, Timeout: 5 * time.Second, Labels: map[string]string{"a": "b"},
+			},
 		},
 	}
 	if diff := cmp.Diff(want, cfg); diff != "" {
@@ -40,7 +52,7 @@ func TestDefaults(t *testing.T) {
 
 func TestValidate(t *testing.T) {
 	for _, test := range []struct{ name, config, want string }{
-		{"no endpoints", `scrape = [{}]`, `scrape[0]: must contain addresses, or fleet and target`},
+		{"no endpoints", `scrape = [{}]`, `scrape[0]: must contain addresses, fleet and target, file_sd or http_sd`},
 		{"addresses and a fleet", `scrape = [{ addresses = ["a:1"], fleet = "f", target = "t" }]`, `scrape[0].addresses: cannot be combined with fleet; keep one of them`},
 		{"no fleet", `scrape = [{ target = "t" }]`, `scrape[0].fleet: is required with target`},
 		{"no target", `scrape = [{ fleet = "f" }]`, `scrape[0].target: is required with fleet`},
@@ -53,6 +65,18 @@ func TestValidate(t *testing.T) {
 		{"sample limit", `scrape = [{ addresses = ["a:1"], sample_limit = -1 }]`, `scrape[0].sample_limit = -1: must be at least 0`},
 		{"reserved label", `scrape = [{ addresses = ["a:1"], labels = { instance = "x" } }]`, `scrape[0].labels.instance = "x": is a label that hpad sets; choose another name`},
 		{"bad label", `scrape = [{ addresses = ["a:1"], labels = { __name__ = "x" } }]`, `scrape[0].labels.__name__ = "x": the name must be letters, digits and _, not starting with a digit or __`},
+		{"scheme", `scrape = [{ addresses = ["a:1"], scheme = "ftp" }]`, `scrape[0].scheme = "ftp": must be "http" or "https"`},
+		{"labels of a fleet", `scrape = [{ fleet = "f", target = "t", honor_labels = true }]`, `scrape[0].honor_labels: cannot be combined with fleet; keep one of them`},
+		{"two kinds of credentials", `scrape = [{ addresses = ["a:1"], token_file = "t", basic_auth = { username = "u" } }]`, `scrape[0].token_file: cannot be combined with basic_auth; keep one of them`},
+		{"header", `scrape = [{ addresses = ["a:1"], headers = { Authorization = "x" } }]`, `scrape[0].headers.Authorization: must not be set here: use basic_auth, token_file or oauth2`},
+		{"relative file", `scrape = [{ file_sd = ["targets.yml"] }]`, `scrape[0].file_sd[0] = "targets.yml": must be the absolute path of a file or a pattern, such as "/etc/hpad/targets/*.yml"`},
+		{"pattern", `scrape = [{ file_sd = ["/etc/[a.yml"] }]`, `scrape[0].file_sd[0] = "/etc/[a.yml": must be the absolute path of a file or a pattern, such as "/etc/hpad/targets/*.yml"`},
+		{"file and addresses", `scrape = [{ file_sd = ["/a.yml"], addresses = ["a:1"] }]`, `scrape[0].file_sd: cannot be combined with addresses; keep one of them`},
+		{"URL of a list", `scrape = [{ http_sd = { url = "127.0.0.1" } }]`, `scrape[0].http_sd.url = "127.0.0.1": must be the URL of a list, such as "http://127.0.0.1:8080/targets"`},
+		{"no URL", `scrape = [{ http_sd = { refresh_interval = "1s" } }]`, `scrape[0].http_sd.url: is required: the URL of a list of endpoints`},
+		{"refresh interval", `scrape = [{ http_sd = { url = "http://a", refresh_interval = "1ms" } }]`, `scrape[0].http_sd.refresh_interval = "1ms": must be at least 1s`},
+		{"access of a list", `scrape = [{ http_sd = { url = "http://a", tls = { server_name = "a:1" } } }]`, `scrape[0].http_sd.tls.server_name = "a:1": must be a host name without a port`},
+		{"same list twice", `scrape = [{ file_sd = ["/a"] }, { file_sd = ["/b", "/a"] }]`, `scrape[1]: has the same job and endpoints as scrape[0]: set a different job for one of them`},
 		{"same endpoint twice", `scrape = [{ addresses = ["a:1"] }, { addresses = ["b:1", "a:1"], path = "/x" }]`, `scrape[1]: has the same job and endpoints as scrape[0]: set a different job for one of them`},
 	} {
 		t.Run(test.name, func(t *testing.T) {

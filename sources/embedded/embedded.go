@@ -16,7 +16,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -42,8 +41,9 @@ type Source struct {
 	engine *promql.Engine
 	// small is an engine with the limit of a small query. It is nil if that limit is large
 	// enough for every query.
-	small  *promql.Engine
-	client *http.Client
+	small *promql.Engine
+	// clients belong to the elements of cfg.Scrape.
+	clients []clients
 
 	mu      sync.Mutex
 	store   *store
@@ -52,8 +52,8 @@ type Source struct {
 	queries sync.WaitGroup
 }
 
-// New builds a source from a valid configuration with defaults applied. It has no effect
-// outside of the process; Start opens the directory and starts scraping.
+// New builds a source from a valid configuration with defaults applied. It reads the TLS files, and has no
+// effect outside of the process; Start opens the directory and starts scraping.
 func New(name string, cfg *Config, env sources.Env) (*Source, error) {
 	dir, err := filepath.Abs(cmp.Or(cfg.Dir, filepath.Join(env.StateDir, Kind.Name, name)))
 	if err != nil {
@@ -62,7 +62,14 @@ func New(name string, cfg *Config, env sources.Env) (*Source, error) {
 	if env.Clock == nil {
 		env.Clock = clock.New(clock.System{})
 	}
-	s := &Source{name: name, cfg: cfg, env: env, dir: dir, engine: newEngine(cfg, cfg.MaxSamples), client: newClient()}
+	s := &Source{name: name, cfg: cfg, env: env, dir: dir, engine: newEngine(cfg, cfg.MaxSamples)}
+	for i := range cfg.Scrape {
+		made, err := newClients(name, &cfg.Scrape[i])
+		if err != nil {
+			return nil, fmt.Errorf("source %q: scrape[%d]: %w", name, i, err)
+		}
+		s.clients = append(s.clients, made)
+	}
 	if env.Samples != nil && env.Samples.Share() < int64(cfg.MaxSamples) {
 		s.small = newEngine(cfg, int(env.Samples.Share()))
 	}
@@ -105,7 +112,7 @@ func (s *Source) Start(ctx context.Context) error {
 	}
 	s.store = opened
 	for i := range s.cfg.Scrape {
-		p := newPool(&s.cfg.Scrape[i], s.env.Discover, s.client, s.store)
+		p := newPool(&s.cfg.Scrape[i], s.env.Discover, s.clients[i], s.store)
 		s.pools = append(s.pools, p)
 		p.start()
 	}
@@ -123,7 +130,7 @@ func (s *Source) Close() error {
 	}
 	s.pools = nil
 	s.mu.Unlock()
-	s.client.CloseIdleConnections()
+	s.closeIdle()
 	if opened == nil {
 		return nil
 	}
@@ -132,6 +139,12 @@ func (s *Source) Close() error {
 		return fmt.Errorf("source %q: close directory %q: %w", s.name, s.dir, err)
 	}
 	return nil
+}
+
+func (s *Source) closeIdle() {
+	for _, c := range s.clients {
+		c.closeIdle()
+	}
 }
 
 // Problems returns a sentence for each current problem, such as failed scrapes, failed
@@ -165,12 +178,12 @@ func (s *Source) Check(ctx context.Context) ([]string, error) {
 		succeeded int
 	)
 	for i := range s.cfg.Scrape {
-		p := newPool(&s.cfg.Scrape[i], s.env.Discover, s.client, nil)
+		p := newPool(&s.cfg.Scrape[i], s.env.Discover, s.clients[i], nil)
 		good, found := p.probe(ctx)
 		succeeded += good
 		problems = append(problems, found...)
 	}
-	s.client.CloseIdleConnections()
+	s.closeIdle()
 	if succeeded == 0 && len(problems) > 0 {
 		return problems, fmt.Errorf("source %q: no endpoint could be scraped: %s", s.name, problems[0])
 	}

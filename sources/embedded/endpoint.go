@@ -24,12 +24,16 @@ type endpoint struct {
 	labels labels.Labels
 }
 
+// newEndpoint returns the endpoint at an address, with the labels of set and of s.
 func newEndpoint(s *Scrape, address string, set map[string]string) endpoint {
 	set[labelJob] = s.Job
 	set[labelInstance] = address
 	maps.Copy(set, s.Labels)
+	return endpointAt(s.Scheme+"://"+address+s.Path, set)
+}
+
+func endpointAt(url string, set map[string]string) endpoint {
 	lset := labels.FromMap(set)
-	url := "http://" + address + s.Path
 	name, _, _ := strings.Cut(url, "?")
 	return endpoint{key: url + " " + lset.String(), url: url, name: name, labels: lset}
 }
@@ -98,9 +102,18 @@ func labelName(name string) string {
 }
 
 // withEndpointLabels adds the endpoint's labels to a scraped series. A scraped label of the
-// same name gets the prefix "exported_", repeatedly if necessary.
-func withEndpointLabels(scraped, own labels.Labels) labels.Labels {
+// same name gets the prefix "exported_", repeatedly if necessary. If honor is set, the scraped label is
+// kept instead.
+func withEndpointLabels(scraped, own labels.Labels, honor bool) labels.Labels {
 	builder := labels.NewBuilder(scraped)
+	if honor {
+		own.Range(func(label labels.Label) {
+			if !scraped.Has(label.Name) {
+				builder.Set(label.Name, label.Value)
+			}
+		})
+		return builder.Labels()
+	}
 	own.Range(func(label labels.Label) { builder.Set(label.Name, label.Value) })
 	own.Range(func(label labels.Label) {
 		value := scraped.Get(label.Name)

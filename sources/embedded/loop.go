@@ -99,7 +99,7 @@ func nextTick(now time.Time, interval, offset time.Duration) time.Time {
 func (l *loop) scrapeOnce(ctx context.Context) error {
 	start := time.Now()
 	l.body.Reset()
-	contentType, err := fetch(ctx, l.client, l.endpoint.url, l.scrape.Timeout, &l.body)
+	contentType, err := scraped(l.client, l.endpoint.url, l.scrape.Timeout).fetch(ctx, &l.body)
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -140,6 +140,7 @@ func (l *loop) scrapeWriter(now time.Time) *scrapeWriter {
 		clock: l.store.clock,
 		cache: l.cache,
 		own:   l.endpoint.labels,
+		honor: l.scrape.HonorLabels,
 		limit: l.scrape.SampleLimit,
 		at:    l.store.clock.Of(now).UnixMilli(),
 	}

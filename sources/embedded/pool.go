@@ -28,11 +28,12 @@ const maxProbes = 8
 
 type discoverFunc func(ctx context.Context, fleet, target string) (targets.Reading, error)
 
-// pool scrapes the endpoints of one Scrape, and discovers the instances of its target.
+// pool scrapes the endpoints of one Scrape, and discovers them.
 type pool struct {
 	scrape   *Scrape
 	discover discoverFunc
 	client   *http.Client
+	lists    *lists
 	store    *store
 
 	cancel context.CancelFunc
@@ -41,15 +42,33 @@ type pool struct {
 	mu      sync.Mutex
 	loops   map[string]*loop
 	failure error
-	// unusable contains the errors of instances that cannot be scraped.
+	// unusable contains the errors of instances that cannot be scraped, and of lists.
 	unusable []error
 }
 
-func newPool(scrape *Scrape, discover discoverFunc, client *http.Client, to *store) *pool {
+// clients contains the HTTP clients of one Scrape. server is nil without http_sd.
+type clients struct{ endpoints, server *http.Client }
+
+func newClients(name string, s *Scrape) (c clients, err error) {
+	if c.endpoints, err = newClient(s.Access, name); err == nil && s.HTTPSD != nil {
+		c.server, err = newClient(s.HTTPSD.Access, name)
+	}
+	return c, err
+}
+
+func (c clients) closeIdle() {
+	c.endpoints.CloseIdleConnections()
+	if c.server != nil {
+		c.server.CloseIdleConnections()
+	}
+}
+
+func newPool(scrape *Scrape, discover discoverFunc, of clients, to *store) *pool {
 	return &pool{
 		scrape:   scrape,
 		discover: discover,
-		client:   client,
+		client:   of.endpoints,
+		lists:    &lists{scrape: scrape, client: of.server},
 		store:    to,
 		done:     make(chan struct{}),
 		loops:    map[string]*loop{},
@@ -83,10 +102,14 @@ func (p *pool) stop() {
 	}
 }
 
-// discoverLoop repeats the discovery of instances. While it fails, the previously found
-// instances are scraped.
+// discoverLoop repeats the discovery of endpoints. While it fails, the previously found
+// endpoints are scraped.
 func (p *pool) discoverLoop(ctx context.Context) {
-	ticker := time.NewTicker(min(max(p.scrape.Interval, minLookup), maxLookup))
+	interval := min(max(p.scrape.Interval, minLookup), maxLookup)
+	if p.scrape.HTTPSD != nil {
+		interval = p.scrape.HTTPSD.RefreshInterval
+	}
+	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {
 		endpoints, unusable, err := p.lookUp(ctx)
@@ -110,10 +133,17 @@ func (p *pool) discoverLoop(ctx context.Context) {
 	}
 }
 
-// lookUp returns the endpoints of the instances, and the errors of instances without an endpoint.
+// lookUp returns the endpoints, and the errors of instances without an endpoint and of lists.
 func (p *pool) lookUp(ctx context.Context) ([]endpoint, []error, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
+	switch {
+	case len(p.scrape.Addresses) > 0:
+		return staticEndpoints(p.scrape), nil, nil
+	case p.scrape.Fleet == "":
+		endpoints, problems := p.lists.read(ctx)
+		return endpoints, problems, nil
+	}
 	reading, err := p.discover(ctx, p.scrape.Fleet, p.scrape.Target)
 	if err != nil {
 		return nil, nil, fmt.Errorf("instances of target %q of fleet %q: %w", p.scrape.Target, p.scrape.Fleet, err)
@@ -191,10 +221,7 @@ func (p *pool) describe(err error) string {
 // probe scrapes every endpoint once without storing samples. It returns the number of successful
 // scrapes and the problems of the others.
 func (p *pool) probe(ctx context.Context) (int, []string) {
-	endpoints, unusable, err := staticEndpoints(p.scrape), []error(nil), error(nil)
-	if p.scrape.Fleet != "" {
-		endpoints, unusable, err = p.lookUp(ctx)
-	}
+	endpoints, unusable, err := p.lookUp(ctx)
 	var problems []string
 	if err != nil {
 		problems = append(problems, p.describe(err))
@@ -225,12 +252,12 @@ func (p *pool) probe(ctx context.Context) (int, []string) {
 
 func (p *pool) probeOne(ctx context.Context, e endpoint) error {
 	var body bytes.Buffer
-	contentType, err := fetch(ctx, p.client, e.url, p.scrape.Timeout, &body)
+	contentType, err := scraped(p.client, e.url, p.scrape.Timeout).fetch(ctx, &body)
 	if err != nil {
 		return err
 	}
 	count, err := eachSample(body.Bytes(), contentType, labels.NewSymbolTable(), func(sample scrapedSample) error {
-		_, err := newSeries(sample, e.labels)
+		_, err := newSeries(sample, e.labels, p.scrape.HonorLabels)
 		return err
 	})
 	if err == nil && p.scrape.SampleLimit > 0 && count > p.scrape.SampleLimit {

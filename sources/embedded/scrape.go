@@ -11,14 +11,18 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/klauspost/compress/gzip"
+	promconfig "github.com/prometheus/common/config"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/textparse"
 	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/storage"
 
+	"github.com/hpad/hpad/settings/httpclient"
 	"github.com/hpad/hpad/targets/clock"
 )
 
@@ -34,6 +38,8 @@ type scrapeWriter struct {
 	clock *clock.Clock
 	cache *seriesCache
 	own   labels.Labels
+	// honor is the value of Scrape.HonorLabels.
+	honor bool
 	limit int
 	// at is the default timestamp in milliseconds.
 	at      int64
@@ -51,7 +57,7 @@ func (a *scrapeWriter) append(sample scrapedSample) error {
 	series, cached := a.cache.entries[string(sample.text)]
 	if !cached {
 		var err error
-		if series, err = newSeries(sample, a.own); err != nil {
+		if series, err = newSeries(sample, a.own, a.honor); err != nil {
 			return err
 		}
 	}
@@ -74,10 +80,10 @@ func (a *scrapeWriter) append(sample scrapedSample) error {
 	return nil
 }
 
-func newSeries(sample scrapedSample, own labels.Labels) (*cachedSeries, error) {
+func newSeries(sample scrapedSample, own labels.Labels, honor bool) (*cachedSeries, error) {
 	var scraped labels.Labels
 	sample.labels(&scraped)
-	lset := withEndpointLabels(scraped, own)
+	lset := withEndpointLabels(scraped, own, honor)
 	if !lset.Has(model.MetricNameLabel) {
 		return nil, fmt.Errorf("series %s has no metric name", sample.text)
 	}
@@ -157,42 +163,78 @@ const maxQuoted = 200
 // acceptHeader prefers OpenMetrics over the text format.
 const acceptHeader = "application/openmetrics-text;version=1.0.0;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=1.0.0;q=0.3,text/plain;version=0.0.4;q=0.2,*/*;q=0.1"
 
-// newClient builds the client of a source. Like a Prometheus server, it ignores the
-// environment's proxy.
-func newClient() *http.Client {
-	return &http.Client{Transport: &http.Transport{
-		MaxIdleConnsPerHost: 1,
-		IdleConnTimeout:     5 * time.Minute,
-	}}
+// newClient builds a client for the endpoints of a source, or for a server for discovery. Like a
+// Prometheus server, it ignores the environment's proxy and follows redirects.
+func newClient(access httpclient.Access, name string) (*http.Client, error) {
+	cfg := access.ClientConfig()
+	cfg.ProxyConfig, cfg.FollowRedirects = promconfig.ProxyConfig{}, true
+	return httpclient.NewClient(access, cfg, name, nil)
 }
 
-func fetch(ctx context.Context, client *http.Client, address string, timeout time.Duration, body *bytes.Buffer) (string, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no complete response within %s", timeout))
+// page is a page to get. limit is the maximum size in bytes.
+type page struct {
+	client  *http.Client
+	url     string
+	header  http.Header
+	timeout time.Duration
+	limit   int64
+}
+
+// scraped returns the page of an endpoint.
+func scraped(client *http.Client, address string, timeout time.Duration) page {
+	return page{client, address, http.Header{
+		"Accept":                              {acceptHeader},
+		"X-Prometheus-Scrape-Timeout-Seconds": {strconv.FormatFloat(timeout.Seconds(), 'f', -1, 64)},
+	}, timeout, maxBody}
+}
+
+// fetch gets the page. It returns the type of the content.
+func (p page) fetch(ctx context.Context, body *bytes.Buffer) (string, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, p.timeout, fmt.Errorf("no complete response within %s", p.timeout))
 	defer cancel()
-	contentType, err := get(ctx, client, address, timeout, body)
-	if err != nil && ctx.Err() != nil {
+	contentType, err := p.get(ctx, body)
+	if _, login := errors.AsType[*httpclient.LoginError](err); err != nil && ctx.Err() != nil && !login {
 		return "", context.Cause(ctx)
 	}
 	return contentType, err
 }
 
-func get(ctx context.Context, client *http.Client, address string, timeout time.Duration, body *bytes.Buffer) (string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
+func (p page) get(ctx context.Context, body *bytes.Buffer) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url, http.NoBody)
 	if err != nil {
 		return "", withoutURL(err)
 	}
-	request.Header.Set("Accept", acceptHeader)
-	request.Header.Set("User-Agent", "hpad")
-	request.Header.Set("X-Prometheus-Scrape-Timeout-Seconds", strconv.FormatFloat(timeout.Seconds(), 'f', -1, 64))
-	response, err := client.Do(request)
+	request.Header = p.header
+	request.Header.Set("Accept-Encoding", "gzip")
+	response, err := p.client.Do(request)
 	if err != nil {
 		return "", withoutURL(err)
 	}
 	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return "", statusError(response)
+	content, release, err := uncompressed(response)
+	if err != nil {
+		return "", fmt.Errorf("read response: %w", err)
 	}
-	return response.Header.Get("Content-Type"), readBody(response, body)
+	defer release()
+	if response.StatusCode != http.StatusOK {
+		return "", statusError(response.Status, content)
+	}
+	return response.Header.Get("Content-Type"), readBody(content, p.limit, body)
+}
+
+var unzippers sync.Pool
+
+// uncompressed returns the content of a response, which may be compressed with gzip, and a function that
+// must be called after its use.
+func uncompressed(response *http.Response) (content io.Reader, release func(), err error) {
+	if response.Header.Get("Content-Encoding") != "gzip" {
+		return response.Body, func() {}, nil
+	}
+	unzipper, ok := unzippers.Get().(*gzip.Reader)
+	if !ok {
+		unzipper = new(gzip.Reader)
+	}
+	return unzipper, func() { unzippers.Put(unzipper) }, unzipper.Reset(response.Body)
 }
 
 // withoutURL returns the error without the URL, whose query may contain a secret.
@@ -203,21 +245,21 @@ func withoutURL(err error) error {
 	return err
 }
 
-func statusError(response *http.Response) error {
-	quoted, err := io.ReadAll(io.LimitReader(response.Body, maxQuoted))
+func statusError(status string, content io.Reader) error {
+	quoted, err := io.ReadAll(io.LimitReader(content, maxQuoted))
 	if text := strings.TrimSpace(string(quoted)); err == nil && text != "" {
-		return fmt.Errorf("endpoint returned %s: %q", response.Status, text)
+		return fmt.Errorf("endpoint returned %s: %q", status, text)
 	}
-	return fmt.Errorf("endpoint returned %s", response.Status)
+	return fmt.Errorf("endpoint returned %s", status)
 }
 
-func readBody(response *http.Response, body *bytes.Buffer) error {
-	n, err := body.ReadFrom(io.LimitReader(response.Body, maxBody+1)) // the transport has already uncompressed it
+func readBody(content io.Reader, limit int64, body *bytes.Buffer) error {
+	n, err := body.ReadFrom(io.LimitReader(content, limit+1))
 	if err != nil {
 		return fmt.Errorf("read response: %w", err)
 	}
-	if n > maxBody {
-		return fmt.Errorf("response is longer than %d MiB", maxBody>>20)
+	if n > limit {
+		return fmt.Errorf("content is longer than %d MiB", limit>>20)
 	}
 	return nil
 }

@@ -201,13 +201,11 @@ func (s *Source) do(ctx context.Context, method, path string, others url.Values,
 	if err != nil {
 		return nil, err
 	}
-	params := maps.Clone(others)
-	if params == nil {
-		params = url.Values{}
-	}
+	params := url.Values{}
 	for name, value := range s.config.Params {
 		params.Set(name, value)
 	}
+	maps.Copy(params, others) // a range query has a step of its own
 	request.URL.RawQuery = params.Encode()
 	if method == http.MethodPost {
 		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")

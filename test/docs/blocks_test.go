@@ -82,6 +82,7 @@ var listed = map[string]string{
 	"# /etc/haproxy/haproxy.cfg with all servers of the pool":                                                     "test/proxy runs HAProxy",
 	"#!/bin/sh": "test/proxy and test/adapters run the scripts",
 	`EXTRAOPTS="-f /var/cache/hpad/haproxy-web.cfg"`: "takes Debian's unit of HAProxy",
+	`- targets: ["10.0.0.7:9100", "10.0.0.8:9100"]`:  "TestDiscovery of test/embedded reads the format",
 	"scrape_configs:": "TestEndpoints of daemon/api has the format",
 	"# /etc/systemd/system/hpad.service.d/endpoints.conf": "takes the unit of a package",
 	"// /etc/polkit-1/rules.d/60-hpad-reload.rules":       "takes polkit",

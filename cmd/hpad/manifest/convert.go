@@ -134,14 +134,20 @@ func (c *choices) metric(given *autoscalingv2.MetricSpec) draft.Metric {
 	return m
 }
 
-// fromTrigger replaces the suggestions for an External metric with the query of its KEDA trigger.
+// fromTrigger replaces the suggestions for a metric with the query of its trigger or adapter. The
+// query of an Instances metric still needs the label of the instances in the fleet.
 func (c *choices) fromTrigger(m *draft.Metric, t Trigger) {
-	note, server := "KEDA reads "+t.Path, ""
+	note, server := cmp.Or(t.By, "KEDA")+" reads "+t.Path, ""
 	if t.Server != "" {
 		note += fmt.Sprintf(" from %q", t.Server)
 		server = fmt.Sprintf(" and url = %q", t.Server)
 	}
-	m.Notes, m.Suggested = []string{note + "."}, nil
+	m.Notes, m.Suggested = []string{note + "."}, slices.DeleteFunc(m.Suggested, func(k draft.Key) bool {
+		return m.Type != "Instances" || k.Name == "query" && t.Query != ""
+	})
+	if m.Type == "Instances" {
+		m.Notes = append(m.Notes, draft.Decide+"the label of the query that identifies an instance in the fleet; in Kubernetes, it is the name of the pod.")
+	}
 	m.Query, m.Empty, m.OnMissing, m.Activation = t.Query, t.Empty, t.OnMissing, t.Activation
 	if c.Source == "" {
 		m.Notes = append(m.Notes, draft.Decide+"the source: a table [sources.NAME] with kind = \"prometheus\""+server+".")

@@ -33,9 +33,11 @@ const (
 	kedaPollingInterval = 30 // seconds
 )
 
-// Trigger is a KEDA trigger from which an External metric is created.
+// Trigger is the origin of a metric: a KEDA trigger, or the configuration of a metrics adapter.
 type Trigger struct {
-	// Path is the field in the manifest that identifies the trigger.
+	// By is the adapter that reads the value; empty means KEDA.
+	By string
+	// Path is the field that identifies the trigger or the query.
 	Path string
 	// Query is the PromQL query, and Server is the address of the server. Query is empty if the
 	// manifest is an HPA, because HPAs do not contain it.

@@ -188,6 +188,25 @@ func TestSpec(t *testing.T) {
 	}
 }
 
+// TestAdapters compares HPAs whose queries are in annotations of kube-metrics-adapter and in rules of
+// prometheus-adapter with a golden file.
+func TestAdapters(t *testing.T) {
+	objects, skipped := readAll(t, "adapters.yaml")
+	if len(skipped) > 0 {
+		t.Errorf("skipped %v", skipped)
+	}
+	conversions := convert(objects, origin.Choices{})
+	var page strings.Builder
+	for _, a := range conversions {
+		page.WriteString(a.TOML() + "\n")
+	}
+	golden.Assert(t, page.String(), "golden/adapters.toml")
+	text := fillIn(conversions)
+	if _, err := config.Parse("adapters.toml", []byte(text)); err != nil {
+		t.Errorf("%v in\n%s", err, text)
+	}
+}
+
 func TestSkipped(t *testing.T) {
 	_, skipped := readAll(t, "several.yaml")
 	want := []origin.Skipped{{File: "several.yaml", Line: 1, What: "Deployment checkout"}, {File: "several.yaml", Line: 50, What: "Service mailer"}}

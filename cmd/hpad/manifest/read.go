@@ -98,6 +98,11 @@ func Read(file string, text []byte) ([]Object, []origin.Skipped, error) {
 			r.document(node.Content[0], "")
 		}
 	}
+	for i := range r.objects {
+		if r.objects[i].Kind == kindHPA {
+			r.fillQueries(&r.objects[i], r.annotations[i])
+		}
+	}
 	return r.objects, r.skipped, errors.Join(r.errs...)
 }
 
@@ -107,6 +112,10 @@ type reader struct {
 	template bool
 	// object is the current object, for example "HorizontalPodAutoscaler shop/web".
 	object string
+
+	// rules are the rules of prometheus-adapter. annotations are those of each object.
+	rules       []adapterRule
+	annotations []map[string]string
 
 	objects []Object
 	skipped []origin.Skipped
@@ -197,6 +206,9 @@ func (r *reader) document(node *yaml.Node, version string) {
 	case "":
 		r.add(node.Line, "is not a manifest: it has no kind")
 	default:
+		if object.Kind == "ConfigMap" && r.adapterRules(node, meta.Name) {
+			return
+		}
 		r.skipped = append(r.skipped, origin.Skipped{File: r.file, Line: node.Line, What: strings.TrimSpace(object.Kind + " " + meta.Name)})
 	}
 }
@@ -244,7 +256,7 @@ func (r *reader) autoscaler(node *yaml.Node, kind, version string, meta metadata
 		object.Triggers = kedaTriggers(&object, meta)
 	}
 	if len(r.errs) == before {
-		r.objects = append(r.objects, object)
+		r.objects, r.annotations = append(r.objects, object), append(r.annotations, meta.Annotations)
 	}
 }
 
