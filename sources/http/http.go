@@ -156,7 +156,7 @@ func explainStatus(response *http.Response) error {
 	}
 	err = fmt.Errorf("server returned %s instead of 200 OK: %q", status, cmp.Or(sources.Shorten(string(body), maxShown), "(empty body)"))
 	if response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden {
-		err = fmt.Errorf("%w; check basic_auth, token_file, oauth2, headers and tls", err)
+		err = fmt.Errorf("%w; check the credentials, headers and tls", err)
 	}
 	return err
 }

@@ -107,7 +107,7 @@ func TestFaults(t *testing.T) {
 	}{
 		"500":               {respond(500, "text/plain", "boom"), `server returned 500 Internal Server Error instead of 200 OK: "boom"`},
 		"204":               {respond(204, "text/plain", ""), `server returned 204 No Content instead of 200 OK: "(empty body)"`},
-		"401":               {respond(401, "text/plain", "expired"), `401 Unauthorized instead of 200 OK: "expired"; check basic_auth, token_file, oauth2, headers and tls`},
+		"401":               {respond(401, "text/plain", "expired"), `401 Unauthorized instead of 200 OK: "expired"; check the credentials, headers and tls`},
 		"redirect":          {respond(302, "text/plain", "", "Location", "https://a:b@login.example/?token=x"), `redirected with 302 Found to "https://login.example/"; set url`},
 		"page":              {respond(200, "text/html; charset=utf-8", good), `a page of type "text/html" instead of a document; check that url is the address of the document: "{\"queue\"`},
 		"page without type": {respond(200, "application/json", "<html>"), `of type "application/json" is not complete and valid JSON: jsontext: invalid character '<' at start of value; the document is "<html>"`},

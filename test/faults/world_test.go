@@ -115,6 +115,12 @@ func (w *world) source(name string, f *front, more ...string) {
 // autoscaler adds the configuration of an autoscaler for the next job that has at least four
 // instances.
 func (w *world) autoscaler(fleet, source string) (name string, number int) {
+	return w.autoscalerOf(fleet, source, func(number int) string { return "query         = '" + sim.Load(number) + "'" })
+}
+
+// autoscalerOf adds an autoscaler as the method autoscaler does. query returns the line of its query for the
+// number of its job.
+func (w *world) autoscalerOf(fleet, source string, query func(number int) string) (name string, number int) {
 	for w.Truth(w.next).Count < 4 {
 		w.next++
 	}
@@ -129,13 +135,13 @@ max_replicas = 20
 type          = "External"
 name          = "load"
 source        = %[3]q
-query         = '%[4]s'
+%[4]s
 average_value = "%[5]d"
 
 [autoscalers.%[1]s.behavior.scale_down]
 stabilization_window = "0s"
 
-`, name, fleet, source, sim.Load(number), sim.PerInstance)
+`, name, fleet, source, query(number), sim.PerInstance)
 	return name, number
 }
 

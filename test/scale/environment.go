@@ -92,6 +92,14 @@ func (s *environment) configure(dir string, r row) error {
 	return os.WriteFile(filepath.Join(dir, "hpad.toml"), []byte(text), 0o600)
 }
 
+// source returns the keys of the source.
+func (s *environment) source(r row) string {
+	if r.document {
+		return fmt.Sprintf("kind     = \"http\"\nurl      = %q\nmax_size = \"16Mi\"", s.prometheus+"/loads")
+	}
+	return fmt.Sprintf("kind = \"prometheus\"\nurl  = %q", s.prometheus)
+}
+
 // autoscalers returns the configuration of a fleet with one autoscaler for each job, without the
 // [daemon] table. The autoscalers' names contain prefix.
 func (s *environment) autoscalers(r row, fleet, prefix string) string {
@@ -102,14 +110,16 @@ kind    = "nomad"
 address = %[2]q
 
 [sources.%[1]s]
-kind = "prometheus"
-url  = %[3]q
-`, fleet, s.nomad, s.prometheus)
+%[3]s
+`, fleet, s.nomad, s.source(r))
 	for number := range r.n {
 		id := sim.JobID(number)
 		query, choice := sim.SharedQuery, fmt.Sprintf("\nselect        = { service = %q }", id)
-		if r.each {
+		switch {
+		case r.each:
 			query, choice = sim.Load(number), ""
+		case r.document:
+			query = sim.DocumentQuery
 		}
 		fmt.Fprintf(&text, `
 [autoscalers.%[6]s%[1]s]

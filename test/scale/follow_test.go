@@ -13,15 +13,15 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// TestFollow runs hpad with 200 jobs whose loads change, with one shared query and with one query
-// per job. Every count must follow its load.
+// TestFollow runs hpad with 200 jobs whose loads change, with one shared query, one shared document,
+// and one query per job. Every count must follow its load.
 func TestFollow(t *testing.T) {
-	for _, query := range []string{"shared", "each"} {
+	for _, query := range []string{"shared", "document", "each"} {
 		t.Run(query, func(t *testing.T) {
 			if query == "each" {
 				soak.Complete(t)
 			}
-			r := row{n: 200, period: time.Second, changes: 20, each: query == "each"}
+			r := row{n: 200, period: time.Second, changes: 20, each: query == "each", document: query == "document"}
 			s, err := startEnvironment(t.Context(), r)
 			if err != nil {
 				t.Fatal(err)

@@ -3,6 +3,7 @@
 //
 //	go run ./test/scale -n 1000                       one row: this tree's hpad, 1,000 jobs, a shared query
 //	go run ./test/scale -n 1000 -query each           a query for each autoscaler
+//	go run ./test/scale -n 10000 -query document      a JSON document of an http source instead of a query
 //	go run ./test/scale -n 10000 -programs ./before,hpad -times 2   two programs in turn
 //	go run ./test/scale -n 100000 -single -extra      one allocation per job; also restart, get, scrape and check
 //	go run ./test/scale -n 10000 -burst -latency 10ms               a tenth of the jobs changes within one period
@@ -27,11 +28,13 @@ import (
 
 // row contains the parameters of a measurement.
 type row struct {
-	n       int
-	period  time.Duration
-	single  bool
-	each    bool
-	changes float64
+	n      int
+	period time.Duration
+	single bool
+	each   bool
+	// document replaces the shared query with a shared JSON document.
+	document bool
+	changes  float64
 	// warm is the number of periods before the measurement. periods is the number of measured
 	// periods.
 	warm, periods int
@@ -65,7 +68,7 @@ func run() error {
 	flag.IntVar(&r.n, "n", 1000, "number of jobs, each with an autoscaler")
 	flag.DurationVar(&r.period, "period", 15*time.Second, "sync period")
 	flag.BoolVar(&r.single, "single", false, "one allocation per job instead of 1 to 20")
-	flag.StringVar(&query, "query", "shared", "shared: one query with a series per job; each: one query per job")
+	flag.StringVar(&query, "query", "shared", "shared: one query with a series per job; each: one query per job; document: one JSON document with a value per job")
 	flag.Float64Var(&r.changes, "changes", -1, "load changes per second; -1 means n/5000, at least 1")
 	flag.IntVar(&r.warm, "warm", 2, "minimum number of periods before the measurement")
 	flag.IntVar(&r.periods, "periods", 8, "number of measured periods")
@@ -81,10 +84,10 @@ func run() error {
 	flag.BoolVar(&bursts, "bursts", false, "measure the rows with bursts of docs/performance.md")
 	flag.StringVar(&page, "write", "", "Markdown page whose tables are replaced")
 	flag.Parse()
-	if query != "shared" && query != "each" {
-		return fmt.Errorf("-query %s: must be shared or each", query)
+	if !slices.Contains([]string{"shared", "each", "document"}, query) {
+		return fmt.Errorf("-query %s: must be shared, each or document", query)
 	}
-	r.each = query == "each"
+	r.each, r.document = query == "each", query == "document"
 	rows := slices.Repeat([]measurement{{r, strings.Split(programs, ",")}}, times)
 	switch {
 	case all:
@@ -166,6 +169,7 @@ func allRows(r row) []measurement {
 		{row{n: 10_000, each: true}, compared},
 		{row{n: 10_000, extra: true}, compared[1:]},
 		{row{n: 10_000, single: true}, compared[1:]},
+		{row{n: 10_000, single: true, document: true}, compared[1:]},
 		{row{n: 10_000, single: true, period: time.Second, periods: 60}, compared[1:]},
 		{row{n: 100_000, single: true, extra: true}, compared[1:]},
 		{row{n: 10_000, single: true, members: 1, fleets: 1}, compared[1:]},

@@ -166,6 +166,9 @@ var costs = table[*result]{
 		if m.row.each {
 			query = "each"
 		}
+		if m.row.document {
+			query = "document"
+		}
 		if m.row.single {
 			allocs = "1"
 		}

@@ -23,6 +23,7 @@ func (w *World) Prometheus() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/api/v1/query", w.handleQuery)
 	mux.HandleFunc("/api/v1/query_range", w.handleRange)
+	mux.HandleFunc("GET /loads", w.handleDocument)
 	mux.HandleFunc("GET /api/v1/status/buildinfo", func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("Content-Type", "application/json")
 		_, _ = rw.Write([]byte(`{"status":"success","data":{"version":"3.15.0","revision":"","branch":"","buildUser":"","buildDate":"","goVersion":"go1.26"}}`))
@@ -70,6 +71,34 @@ func (w *World) handleQuery(rw http.ResponseWriter, r *http.Request) {
 			next = ","
 		}
 		yield(func(dst []byte) []byte { return append(dst, end...) })
+	})
+}
+
+// DocumentQuery is a JSONPath for the load of every job in the document /loads.
+const DocumentQuery = `$.services[*].load`
+
+// LoadInDocument returns a JSONPath for the load of one job in the document /loads.
+func LoadInDocument(number int) string { return `$.services[?@.service=="` + JobID(number) + `"].load` }
+
+// handleDocument sends a JSON document with the current load of every job.
+func (w *World) handleDocument(rw http.ResponseWriter, r *http.Request) {
+	rw.Header().Set("Content-Type", "application/json")
+	now := time.Now()
+	w.mu.RLock()
+	values := make([]int, len(w.loads))
+	for number := range values {
+		values[number] = w.loads[number].at(now)
+	}
+	w.mu.RUnlock()
+	_ = send(rw, r, func(yield func(func([]byte) []byte)) {
+		next := `{"services":[`
+		for number, value := range values {
+			yield(func(dst []byte) []byte {
+				return fmt.Appendf(append(dst, next...), `{"service":%q,"load":%d}`, JobID(number), value)
+			})
+			next = ","
+		}
+		yield(func(dst []byte) []byte { return append(dst, `]}`...) })
 	})
 }
 
