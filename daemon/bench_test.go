@@ -121,7 +121,7 @@ func benchmarkRound(b *testing.B, d *daemon.Daemon, rounds func(now time.Time), 
 
 // benchWorld returns a world with n autoscalers with two metrics each. Its fleet and source consume
 // almost no resources.
-func benchWorld(b *testing.B, n int) *daemontest.World {
+func benchWorld(b testing.TB, n int) *daemontest.World {
 	fleet := &benchFleet{readings: make(map[targets.Ref]targets.Reading, n)}
 	source := &benchSource{}
 	w := daemontest.New(b)
@@ -166,6 +166,26 @@ func cpuTime(b *testing.B) time.Duration {
 		b.Fatal(err)
 	}
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+// TestRepeatedRound checks that passes with unchanged inputs allocate much less memory than complete
+// passes, which take about 28 allocations.
+func TestRepeatedRound(t *testing.T) {
+	const n, most = 500, 14
+	d := daemon.New(daemon.Options{Load: loadWhole(benchWorld(t, n)), Store: nullStore{daemontest.NewStore()}})
+	rounds, now := d.RoundsFor(t), ticks.Last(time.Now().Add(-time.Hour), 15*time.Second)
+	var before, after runtime.MemStats
+	for i := range 40 {
+		if i == 30 {
+			runtime.ReadMemStats(&before)
+		}
+		now = now.Add(15 * time.Second)
+		rounds(now)
+	}
+	runtime.ReadMemStats(&after)
+	if got := float64(after.Mallocs-before.Mallocs) / (10 * n); got > most {
+		t.Errorf("a pass takes %.1f allocations, want at most %d", got, most)
+	}
 }
 
 // BenchmarkStart measures a restart until the end of the first round. The state is stored on disk

@@ -16,7 +16,7 @@ func (d *Daemon) Generation() *round.Generation { return d.scheduler.Current() }
 func (d *Daemon) File() *config.Config { return d.labels.File() }
 
 // RoundsFor starts the daemon without its scheduler and returns a function that runs one round.
-func (d *Daemon) RoundsFor(b *testing.B) func(now time.Time) {
+func (d *Daemon) RoundsFor(b testing.TB) func(now time.Time) {
 	ctx, cancel := context.WithCancel(b.Context())
 	d.env.RunContext, d.env.WriteContext = ctx, ctx
 	first, err := d.load(ctx)

@@ -134,6 +134,12 @@ func (h *history) forget(now time.Time) {
 // HasState reports whether the Deduper has any state.
 func (d Deduper) HasState() bool { return d.history != nil }
 
+// IsReported reports whether the current cause was reported last, and no changes are unreported. More
+// updates with the same cause then have no effect until IsSettled returns true.
+func (d Deduper) IsReported() bool {
+	return d.history == nil || d.history.cause == d.history.last && d.history.unreported.Changes == 0
+}
+
 // IsSettled reports whether the current cause was reported and earlier changes no longer matter. In
 // that case, [Restored] can rebuild the Deduper.
 func (d Deduper) IsSettled(now time.Time) bool {

@@ -28,6 +28,9 @@ type Autoscaler struct {
 	// published points to the last result. The result is immutable. The pointer is replaced while
 	// mu is held.
 	published atomic.Pointer[Result]
+	// repetition is the last pass that repeated the published result; it does not apply if it is nil or
+	// belongs to another result. The pointer is replaced while mu is held.
+	repetition atomic.Pointer[repetition]
 	// cpuUse maps instance IDs to their last CPU use in thousandths of a core. It is nil before the
 	// first reading, or if instances are not removed by CPU use.
 	cpuUse atomic.Pointer[map[string]int64]
@@ -70,6 +73,8 @@ type Autoscaler struct {
 	// the end of a later write. It uses Go's monotonic clock and is zero before the first read.
 	known     time.Time
 	following following
+	// steady is the result that the next pass may repeat, or nil.
+	steady *steady
 	// lastPoint is the time of the last data point, in Unix seconds.
 	lastPoint int64
 }
@@ -79,9 +84,6 @@ func (a *Autoscaler) Definition() *Definition { return a.definition.Load() }
 
 // Redefine replaces the definition and returns the earlier one.
 func (a *Autoscaler) Redefine(def *Definition) *Definition { return a.definition.Swap(def) }
-
-// Last returns the result of the last pass.
-func (a *Autoscaler) Last() *Result { return a.published.Load() }
 
 // accepted is a reading of a target that the guard accepted.
 type accepted struct {
@@ -120,7 +122,7 @@ func (e *Env) NewAutoscaler(def *Definition, record *state.Record, lost bool) *A
 // tick. That is the case if it is new or changed (R23), if it missed a tick since the last
 // completed round, or if the outcome of a write is unknown.
 func (a *Autoscaler) DueAtOnce(lastRound, now time.Time) bool {
-	def, record := a.definition.Load(), &a.published.Load().Record
+	def, record := a.definition.Load(), &a.Last().Record
 	if record.Fingerprint != def.Fingerprint || record.Intention != nil {
 		return true
 	}
@@ -157,7 +159,7 @@ func (a *Autoscaler) release() (again bool) {
 func (a *Autoscaler) EndQuarantine() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if published := *a.published.Load(); !published.Quarantine.IsZero() {
+	if published := *a.Last(); !published.Quarantine.IsZero() {
 		published.Quarantine = time.Time{}
 		a.published.Store(&published)
 	}
@@ -172,7 +174,7 @@ func (a *Autoscaler) intend(to *records.Recorder, record *state.Record) *records
 	if a.removed.Load() {
 		return nil
 	}
-	before := *a.published.Load()
+	before := *a.Last()
 	before.Record.Intention, before.Record.Replay = record.Intention, nil
 	before.Record.Target, before.Record.Labels = record.Target, record.Labels
 	before.Record.Fingerprint, before.Record.Digest = record.Fingerprint, record.Digest
@@ -221,7 +223,7 @@ func (a *Autoscaler) storeFailed(err error, before *Result, settlement policy.Se
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	after := *a.published.Load()
+	after := *a.Last()
 	_, rejected := errors.AsType[state.RejectedError](err)
 	if !rejected && !after.Record.Through.Equal(now) {
 		return
@@ -257,7 +259,7 @@ const (
 func (a *Autoscaler) missed(to *records.Recorder, why reason.Code) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if before := a.published.Load(); before.Reason != why && (a.busy || why != reason.Late) {
+	if before := a.Last(); before.Reason != why && (a.busy || why != reason.Late) {
 		after := *before
 		after.Reason = why
 		a.published.Store(&after)
@@ -276,7 +278,7 @@ func (a *Autoscaler) missedAt(to *records.Recorder, tick time.Time) {
 
 func (a *Autoscaler) missedLocked(to *records.Recorder) {
 	a.gap = true
-	before := a.published.Load()
+	before := a.Last()
 	if before.Record.Replay == nil || a.removed.Load() {
 		return
 	}
@@ -291,7 +293,7 @@ func (a *Autoscaler) missedLocked(to *records.Recorder) {
 func (a *Autoscaler) recordUnfinished(to *records.Recorder, completed time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	record := &a.published.Load().Record
+	record := &a.Last().Record
 	if a.recorded && record.Replay != nil && record.Through.After(completed) {
 		to.Record(a.Name, record)
 	}
@@ -307,7 +309,7 @@ func (a *Autoscaler) Remove(to *records.Recorder) (orphan *state.Record) {
 		a.request.done <- scaleResult{err: errRemoved}
 		a.request = nil
 	}
-	record := a.published.Load().Record
+	record := a.Last().Record
 	if a.definition.Load().Labels == nil || record.Through.IsZero() {
 		to.Remove(a.Name)
 		return nil
@@ -351,7 +353,11 @@ func (a *Autoscaler) Overdue(now time.Time) time.Duration {
 
 // SinceEvaluation returns the time since the last evaluation, or since the autoscaler was added.
 func (a *Autoscaler) SinceEvaluation(now time.Time) time.Duration {
-	if last := a.published.Load().Evaluated; !last.IsZero() {
+	published := a.published.Load()
+	if last := a.repetition.Load(); last != nil && last.of == published {
+		return now.Sub(last.evaluated)
+	}
+	if last := published.Evaluated; !last.IsZero() {
 		return now.Sub(last)
 	}
 	return now.Sub(a.added)

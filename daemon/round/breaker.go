@@ -77,7 +77,7 @@ func (p *pass) countRemovals(decision *policy.Decision) {
 	}
 	p.counted = true
 	f.mu.Lock()
-	if decision != nil && decision.Case != policy.CaseUnreadable && !p.after.suspect {
+	if decision != nil && decision.Case != policy.CaseUnreadable && (p.after == nil || !p.after.suspect) {
 		f.counts[p.autoscaler.Name] = decision.CurrentReplicas
 		if decision.Write && !p.env.DryRun && decision.Command == nil { // a user's request bypasses the breaker
 			p.removes = max(0, int64(decision.CurrentReplicas)-int64(decision.DesiredReplicas))

@@ -39,6 +39,9 @@ func (p *pass) conclude(outcome policy.Outcome) *records.Commit {
 		p.env.Metrics.Reason(reason.Abandoned)
 		return nil
 	}
+	if commit == nil && p.after.Decision.Steady() {
+		a.steady = p.steady()
+	}
 	p.report(before, &news)
 	p.finishRequest(outcome, commit)
 	return commit

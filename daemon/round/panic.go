@@ -21,11 +21,13 @@ func (p *pass) panicked(err error) {
 	a := p.autoscaler
 	a.following.panics++
 	news := !a.following.panicked
-	after := *a.published.Load()
+	after := *a.Last()
 	after.Unevaluated, after.Err = err.Error(), err.Error()
 	after.Quarantine = time.Time{}
 	a.following.panicked, after.Reason = true, reason.Panicked
-	after.Events = addEvents(after.Events, p.after.extraEvents, p.now())
+	if p.after != nil {
+		after.Events = addEvents(after.Events, p.after.extraEvents, p.now())
+	}
 	if a.following.panics >= panicsAllowed {
 		a.following.panics = 0
 		after.Quarantine = p.now().Add(quarantine)

@@ -25,6 +25,7 @@ type pass struct {
 	// released reports whether the pass has released the query results.
 	released bool
 
+	// after is nil in a pass that repeats the previous one.
 	after *passResult
 	// reconfigured reports whether the configuration changed after the previous pass.
 	reconfigured bool
@@ -53,24 +54,28 @@ func (p *pass) skip() {
 	p.releaseResults()
 }
 
-// evaluate makes the decision after the reads of the pass have ended. If the decision changes the
-// count, a separate goroutine carries it out. Otherwise the pass ends here.
+// evaluate makes the decision after the reads of the pass have ended, unless the pass repeats the
+// previous one. If the decision changes the count, a separate goroutine carries it out. Otherwise the
+// pass ends here.
 func (p *pass) evaluate() {
 	if p.env.RunContext.Err() != nil || p.autoscaler.removed.Load() { // the stop might have interrupted the reads
 		p.env.Metrics.Reason(reason.Abandoned)
 		p.end()
 		return
 	}
-	before := p.autoscaler.published.Load()
-	p.reconfigured = before.Record.Fingerprint != p.definition.Fingerprint
-	p.after = &passResult{Result: &Result{Record: recordUnder(&before.Record, p.definition, p.now())}}
+	repeated := false
 	err := guard.Call(func() error {
-		p.decide()
+		if repeated = p.repeats(); !repeated {
+			p.begin()
+			p.decide()
+		}
 		return nil
 	})
 	switch {
 	case err != nil:
 		p.panicked(err)
+		p.end()
+	case repeated:
 		p.end()
 	case p.after.Decision.Write && !p.env.DryRun:
 		p.countRemovals(&p.after.Decision)
@@ -80,6 +85,14 @@ func (p *pass) evaluate() {
 		p.conclude(policy.Outcome{})
 		p.end()
 	}
+}
+
+// begin begins a complete pass.
+func (p *pass) begin() {
+	before := p.autoscaler.completed()
+	p.autoscaler.steady = nil
+	p.reconfigured = before.Record.Fingerprint != p.definition.Fingerprint
+	p.after = &passResult{Result: &Result{Record: recordUnder(&before.Record, p.definition, p.now())}}
 }
 
 // decide makes the decision. First, it compares the reading with the record of the previous pass:

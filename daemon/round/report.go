@@ -19,7 +19,7 @@ import (
 // report reports the published result: to the graph, the log, the metrics and the receivers.
 func (p *pass) report(before *Result, news *passNews) {
 	a, after := p.autoscaler, p.after
-	p.addDataPoint(&after.Decision, after.Outcome)
+	p.addDataPoint(p.inputs, &after.Decision, after.Outcome, after.suspect)
 	p.reportChanges(news)
 	p.logPass(before, news)
 	if after.Outcome.Kind == policy.Written {
@@ -51,10 +51,7 @@ func (p *pass) notification(kind notify.Kind, from, to int32, why, message strin
 func (p *pass) logPass(before *Result, news *passNews) {
 	e, after, fields := p.env, p.after, p.fields
 	decision, outcome := &after.Decision, after.Outcome
-	counts := func(more ...zap.Field) []zap.Field {
-		return append(fields(zap.Stringer("code", after.Reason), zap.Int32("current", decision.CurrentReplicas), zap.Int32("desired", decision.DesiredReplicas),
-			zap.String("reason", decision.Message)), more...)
-	}
+	counts := func(more ...zap.Field) []zap.Field { return p.countFields(after.Result, more...) }
 	if foreign := decision.Foreign; foreign != nil {
 		e.Log.Warn("count changed by external writer", fields(zap.Int32("from", foreign.From), zap.Int32("to", decision.CurrentReplicas))...)
 	}
@@ -64,9 +61,7 @@ func (p *pass) logPass(before *Result, news *passNews) {
 	case decision.Write && e.DryRun:
 		e.Log.Info("would rescale", counts()...)
 	default:
-		if entry := e.Log.Check(zap.DebugLevel, "evaluated"); entry != nil {
-			entry.Write(counts()...)
-		}
+		p.logEvaluated(after.Result)
 	}
 	if news.failing.News {
 		p.logFailure(p.changeFields(&p.autoscaler.following.failing, news.failing))
@@ -81,6 +76,20 @@ func (p *pass) logPass(before *Result, news *passNews) {
 	case was && !is:
 		e.Log.Info("autoscaling is enabled again", fields()...)
 	}
+}
+
+// logEvaluated logs a pass without news.
+func (p *pass) logEvaluated(result *Result) {
+	if entry := p.env.Log.Check(zap.DebugLevel, "evaluated"); entry != nil {
+		entry.Write(p.countFields(result)...)
+	}
+}
+
+// countFields returns log fields with the counts of a decision and the reason for them.
+func (p *pass) countFields(result *Result, more ...zap.Field) []zap.Field {
+	decision := &result.Decision
+	return append(p.fields(zap.Stringer("code", result.Reason), zap.Int32("current", decision.CurrentReplicas), zap.Int32("desired", decision.DesiredReplicas),
+		zap.String("reason", decision.Message)), more...)
 }
 
 // logFailure logs that passes begin to fail, fail for a different cause, or succeed again.
