@@ -72,7 +72,9 @@ func (f cronField) parse(list string) (set uint64, err error) {
 		}
 		step := 1
 		if stepped {
-			step, err = strconv.Atoi(stepText)
+			var number uint64
+			number, err = strconv.ParseUint(stepText, 10, 8)
+			step = int(number)
 		}
 		if err != nil || step < 1 || !lowKnown || !highKnown || low > high {
 			if remedy := f.remedy(part); remedy != "" {
@@ -93,8 +95,8 @@ func (f cronField) value(text string) (int, bool) {
 			return f.low + i, true
 		}
 	}
-	number, err := strconv.Atoi(text)
-	return number, err == nil && number >= f.low && number <= f.high
+	number, err := strconv.ParseUint(text, 10, 8) // no sign
+	return int(number), err == nil && int(number) >= f.low && int(number) <= f.high
 }
 
 // onDate reports whether a window can start on a date.

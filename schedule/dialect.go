@@ -3,6 +3,7 @@ package schedule
 import (
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -27,6 +28,9 @@ func dialect(text string) string {
 	inner, wrapped := strings.CutPrefix(strings.TrimSuffix(strings.TrimSpace(text), ")"), "cron(")
 	switch {
 	case assigned && (strings.EqualFold(key, "TZ") || strings.EqualFold(key, "CRON_TZ")):
+		if expression, ok := macros[strings.ToLower(rest)]; ok {
+			rest = expression
+		}
 		return fmt.Sprintf("must not contain a time zone: set zone = %q and cron = %q", strings.Trim(value, `"'`), rest)
 	case wrapped:
 		parts := strings.Fields(inner)
@@ -67,7 +71,8 @@ func macro(name, rest string) string {
 
 // remedy returns the remedy for a part of a field that is not valid, or an empty string.
 func (f cronField) remedy(part string) string {
-	span, _, _ := strings.Cut(part, "/")
+	span, stepText, _ := strings.Cut(part, "/")
+	step, _ := strconv.Atoi(stepText)
 	first, last, ranged := strings.Cut(span, "-")
 	low, lowKnown := f.value(first)
 	high, highKnown := f.value(last)
@@ -85,10 +90,27 @@ func (f cronField) remedy(part string) string {
 		return "the nearest weekday is not supported: use one schedule with start and end for each date"
 	case upper == "H", strings.HasPrefix(upper, "H/"), strings.HasPrefix(upper, "H("), strings.Contains(part, "~"):
 		return "a hashed or random value is not supported: choose a value"
+	case stepText == "0":
+		return fmt.Sprintf("a step must be from 1 to %d", f.high)
+	case ranged && lowKnown && highKnown && low > high && step > 0:
+		return fmt.Sprintf("a range must not wrap around: use %q", f.listed(low, high, step))
 	case ranged && lowKnown && highKnown && low > high:
 		return fmt.Sprintf("a range must not wrap around: use %q", f.unwrapped(first, last))
 	}
 	return ""
+}
+
+// listed returns the values of a range with a step that wraps around.
+func (f cronField) listed(low, high, step int) string {
+	size := f.high - f.low + 1
+	if f.name == weekdayField {
+		size = 7 // 7 is Sunday, as 0
+	}
+	var values []string
+	for value := low; value <= high+size; value += step {
+		values = append(values, strconv.Itoa(f.low+(value-f.low)%size))
+	}
+	return strings.Join(values, ",")
 }
 
 // unwrapped returns the two ranges for a range that wraps around.
@@ -96,6 +118,9 @@ func (f cronField) unwrapped(first, last string) string {
 	lowest, highest := fmt.Sprint(f.low), fmt.Sprint(f.high)
 	if f.name == weekdayField {
 		highest = "6"
+		if first == "7" { // Sunday, as 0
+			return "0-" + last
+		}
 	}
 	if names := strings.Fields(f.names); len(names) > 0 && strings.Contains(f.names, strings.ToLower(first)) {
 		lowest, highest = names[0], names[len(names)-1]

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"context"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -195,13 +196,21 @@ func TestDialects(t *testing.T) {
 		"@every 1h30m":                    "use 5 fields",
 		"@reboot":                         "use 5 fields",
 		"TZ=Europe/Berlin 0 8 * * *":      `set zone = "Europe/Berlin" and cron = "0 8 * * *"`,
-		"CRON_TZ=Asia/Tokyo @daily":       `set zone = "Asia/Tokyo" and cron = "@daily"`,
+		"CRON_TZ=Asia/Tokyo @daily":       `set zone = "Asia/Tokyo" and cron = "0 0 * * *"`,
 		"0 22-6 * * *":                    `use "22-23,0-6"`,
 		"0 8 * * fri-mon":                 `use "fri-sat,sun-mon"`,
 		"0 8 * * 5-1":                     `use "5-6,0-1"`,
 		"0 8 * * sat-sun":                 `use "sat,sun"`,
 		"0 8 * nov-feb *":                 `use "nov-dec,jan-feb"`,
 		"50-10 8 * * *":                   `use "50-59,0-10"`,
+		"0 8 * * 7-1":                     `use "0-1"`,
+		"0 22-6/2 * * *":                  `use "22,0,2,4,6"`,
+		"0 23-6/2 * * *":                  `use "23,1,3,5"`,
+		"0 8 28-5/3 * *":                  `use "28,31,3"`,
+		"0 8 * * 7-3/2":                   `use "0,2"`,
+		"0 8 * oct-mar/2 *":               `use "10,12,2"`,
+		"+5 8 * * *":                      "a value from 0 to 59",
+		"*/+5 8 * * *":                    "a value from 0 to 59",
 		"H 8 * * *":                       "choose a value",
 		"0~30 8 * * *":                    "choose a value",
 		"0 8 * * 1, 2":                    "a space after a comma",
@@ -219,11 +228,19 @@ func TestDialects(t *testing.T) {
 		"   ":                             "is required with duration",
 		"rate(5 minutes)":                 "use a step",
 		"60 8 * * *":                      "a value from 0 to 59",
-		"*/0 8 * * *":                     `"*/0" is not valid as minute`,
+		"*/0 8 * * *":                     "a step must be from 1 to 59",
 	} {
 		_, errs := Compile(Config{Name: "x", Zone: "UTC", Cron: text, Duration: time.Hour, Mode: "off"})
 		if len(errs) != 1 || !strings.Contains(errs[0].Detail, want) {
 			t.Errorf("%s: %v, want %s", text, errs, want)
+			continue
+		}
+		// A remedy for a part of a field must be valid.
+		if remedy := regexp.MustCompile(`^"(.+)" is not valid as .*: use "([^"]+)"$`).FindStringSubmatch(errs[0].Detail); remedy != nil {
+			config := Config{Name: "x", Zone: "UTC", Cron: strings.Replace(text, remedy[1], remedy[2], 1), Duration: time.Hour, Mode: "off"}
+			if _, errs := Compile(config); len(errs) > 0 && !strings.Contains(errs[0].Detail, "wrap around") { // monday-sunday needs two steps
+				t.Errorf("%s: the remedy %s is not valid: %v", text, config.Cron, errs)
+			}
 		}
 	}
 }
