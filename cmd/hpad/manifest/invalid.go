@@ -19,17 +19,25 @@ var quantityFields = []string{"averageValue", "tolerance", "value"}
 func (r *reader) invalidQuantities(node *yaml.Node, path string) bool {
 	found := false
 	each(node, path, func(name, path string, value *yaml.Node) {
+		isQuantity := slices.Contains(quantityFields, name) && strings.HasPrefix(path, "spec.")
+		if kind, composite := composites[value.Kind]; composite && isQuantity {
+			r.add(value.Line, "%s: must be a quantity, not %s", path, kind)
+			found = true
+			return
+		}
 		if value.Kind != yaml.ScalarNode {
 			found = r.invalidQuantities(value, path) || found
 			return
 		}
-		if _, err := quantity.Parse(value.Value); err != nil && slices.Contains(quantityFields, name) {
+		if _, err := quantity.Parse(value.Value); err != nil && isQuantity {
 			r.add(value.Line, "%s: %v", path, err)
 			found = true
 		}
 	})
 	return found
 }
+
+var composites = map[yaml.Kind]string{yaml.MappingNode: "a mapping", yaml.SequenceNode: "a sequence"}
 
 // misfit returns the first value at a path without indexes that does not have a kind, and its path
 // with indexes. At the end of the path, it also searches the values of a mapping.

@@ -296,7 +296,8 @@ func (r *reader) invalid(node *yaml.Node, root string, err error) {
 		if wrong.Type.Kind() == reflect.String {
 			remedy = fmt.Sprintf(": write it in quotes, %q", found.Value)
 		}
-		r.add(found.Line, "%s: must be %s, not the %s %s%s", exact, wrong.Type.Kind(), wrong.Value, found.Value, remedy)
+		kind, _, _ := strings.Cut(wrong.Value, " ") // it can contain the value of a number
+		r.add(found.Line, "%s: must be %s, not the %s %s%s", exact, wrong.Type.Kind(), kind, found.Value, remedy)
 		return
 	}
 	r.add(lineOf(node, path), "%s: must be %s, not %s", path, wrong.Type.Kind(), wrong.Value)
