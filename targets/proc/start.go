@@ -42,7 +42,11 @@ func CheckProgram(program, dir string) error {
 	if err != nil {
 		return err
 	}
-	if interpreter := interpreterOf(path); interpreter != "" {
+	interpreter := interpreterOf(path)
+	if strings.HasSuffix(interpreter, "\r") {
+		return fmt.Errorf("interpreter of %s: the line ends with CR LF, as on Windows: convert the script, such as with dos2unix", path)
+	}
+	if interpreter != "" {
 		if _, err := os.Stat(interpreter); err != nil {
 			return fmt.Errorf("interpreter of %s: %w", path, err)
 		}
@@ -53,7 +57,7 @@ func CheckProgram(program, dir string) error {
 // maxInterpreter is the maximum length of the first line of a script, as in execve(2).
 const maxInterpreter = 256
 
-// interpreterOf returns the interpreter of a script, or "".
+// interpreterOf returns the interpreter of a script as the kernel reads it, or "".
 func interpreterOf(path string) string {
 	file, err := os.Open(path)
 	if err != nil {
@@ -62,7 +66,9 @@ func interpreterOf(path string) string {
 	defer func() { _ = file.Close() }()
 	line, _ := bufio.NewReader(io.LimitReader(file, maxInterpreter)).ReadString('\n')
 	line, script := strings.CutPrefix(line, "#!")
-	if fields := strings.Fields(line); script && len(fields) > 0 {
+	// Unlike the kernel, strings.Fields also separates at "\r".
+	fields := strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(" \t\n", r) })
+	if script && len(fields) > 0 {
 		return fields[0]
 	}
 	return ""
@@ -71,6 +77,9 @@ func interpreterOf(path string) string {
 // StartError replaces the error of a program that did not start with the cause. The kernel reports
 // a missing working directory and a missing interpreter in the same way as a missing program.
 func StartError(err error, program, dir string) error {
+	if errors.Is(err, unix.ENOEXEC) {
+		return fmt.Errorf("%w: the file is not a program of this system, and a script must begin with a line such as #!/bin/sh", err)
+	}
 	if !errors.Is(err, os.ErrNotExist) && !errors.Is(err, os.ErrPermission) && !errors.Is(err, unix.ENOTDIR) {
 		return err
 	}

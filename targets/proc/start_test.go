@@ -16,6 +16,12 @@ func TestStartError(t *testing.T) {
 	if err := os.WriteFile(script, []byte("#!/nonexistent/python -u\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
+	windows, binary := filepath.Join(dir, "windows"), filepath.Join(dir, "binary")
+	for path, text := range map[string]string{windows: "#!/bin/sh\r\n", binary: "\x01\x02"} {
+		if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if err := os.Symlink("/nonexistent/current", filepath.Join(dir, "link")); err != nil {
 		t.Fatal(err)
 	}
@@ -28,6 +34,8 @@ func TestStartError(t *testing.T) {
 		{"/bin/true", script + "/below", "dir: stat " + script + "/below: not a directory"},
 		{script, "", "interpreter of " + script + ": stat /nonexistent/python: no such file or directory"},
 		{"./script", dir, "interpreter of " + script + ": stat /nonexistent/python: no such file or directory"},
+		{windows, "", "interpreter of " + windows + ": the line ends with CR LF, as on Windows: convert the script, such as with dos2unix"},
+		{binary, "", "fork/exec " + binary + ": exec format error: the file is not a program of this system, and a script must begin with a line such as #!/bin/sh"},
 		{"/nonexistent/worker", dir, `exec: "/nonexistent/worker": stat /nonexistent/worker: no such file or directory`},
 		{"nonexistent-worker", "", `exec: "nonexistent-worker": executable file not found in $PATH`},
 	} {
