@@ -182,7 +182,7 @@ func pauseText(pause policy.Pause) string {
 func newResumeCommand(stream streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:        "resume NAME... | --fleet FLEET | --all",
-		SuggestFor: []string{"enable", "unpause"},
+		SuggestFor: []string{"continue", "enable", "unpause", "unsuspend"},
 		Short:      "End a pause",
 		Long: `End the pause of autoscalers, of a fleet, or of all autoscalers. To end a pause, use the
 selection that created it. An autoscaler continues from its current count with its

@@ -29,7 +29,7 @@ func newCheckCommand(stream streams) *cobra.Command {
 	var named string
 	cmd := &cobra.Command{
 		Use:        "check [FILE]...",
-		SuggestFor: []string{"validate", "lint"},
+		SuggestFor: []string{"validate", "verify", "lint", "test"},
 		Short:      "Validate a configuration without running it",
 		Long: `Validate a configuration without running it, and print all errors.
 

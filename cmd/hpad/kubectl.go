@@ -24,6 +24,7 @@ var kubectlCommands = map[string]string{
 	"diff":   "\"hpad reload --dry-run\" prints the changes of a reload",
 	"top":    "\"hpad describe NAME\" shows the metrics of the instances, such as cpu and memory",
 	"wait":   "\"hpad get NAME --watch\" prints each change",
+	"watch":  "\"hpad get NAME --watch\" prints each change",
 	"exec":   connectHint, "attach": connectHint, "cp": connectHint, "debug": connectHint, "port-forward": connectHint, "proxy": connectHint,
 	"drain": pauseHint, "cordon": pauseHint, "uncordon": pauseHint,
 	"cluster-info":  "\"hpad cluster\" shows the members of a cluster, and \"hpad health\" the state of the daemon",
@@ -68,6 +69,10 @@ func kubectlFlag(command string, err error) string {
 	switch {
 	case slices.Contains([]string{"A", "all-namespaces", "n", "namespace"}, name):
 		return "hpad has no namespaces for autoscalers: leave out this flag"
+	case slices.Contains([]string{"as", "client", "cluster", "context", "kubeconfig", "s", "token", "user"}, name):
+		return "the commands connect to the daemon on this host; --server selects a daemon on another host"
+	case slices.Contains([]string{"L", "label-columns", "show-labels"}, name):
+		return "-o wide shows more columns, and -o json everything"
 	case slices.Contains([]string{"l", "selector", "field-selector"}, name) || name == "f" && command != "logs" || name == "filename":
 		return fmt.Sprintf("name the autoscalers: \"hpad %s NAME\"; \"hpad get\" lists them", command)
 	}
@@ -79,6 +84,7 @@ func kubectlFlag(command string, err error) string {
 		"logs all-pods":          "use --all",
 		"logs prefix":            "use --all, which prints the name of the instance on each line",
 		"logs c":                 "an instance has one output: leave out this flag",
+		"logs all-containers":    "an instance has one output: leave out this flag",
 		"logs container":         "an instance has one output: leave out this flag",
 		"logs since":             "use --tail, the number of last lines",
 		"logs since-time":        "use --tail, the number of last lines",

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -114,7 +115,13 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	}
 	text := "\"hpad --help\" lists all commands"
 	cmd.SuggestionsMinimumDistance = 2
-	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+	near := cmd.SuggestionsFor(args[0])
+	for _, command := range cmd.Commands() {
+		if slices.Contains(command.SuggestFor, args[0]) { // rather than a command with a similar name
+			near = []string{command.Name()}
+		}
+	}
+	if len(near) > 0 {
 		text = fmt.Sprintf("did you mean \"hpad %s\"?", near[0])
 	}
 	return wrongUse(fmt.Errorf("unknown command %q", args[0]), text)
