@@ -1,4 +1,4 @@
-// Package targettest contains the contract suite that every fleet kind must pass ([Run]), an
+// Package targettest runs the contract suite that every fleet kind must pass ([Run], package contract), an
 // in-memory reference fleet ([Memory]), an in-memory store ([Store]), and shared benchmark
 // measurements ([Rounds]).
 //

@@ -26,7 +26,7 @@ const Interval = 50 * time.Millisecond
 // Complete adds the platforms to a kind for the contract suite. build returns a fleet whose adapter
 // passes all requests to the HTTP server at an address.
 func Complete(kind targettest.Kind, build func(t *testing.T, address string, env targets.Env) targets.Fleet) targettest.Kind {
-	kind.Samples = true
+	kind.Samples, kind.Removes = true, true
 	kind.New = func(t *testing.T, counts ...int32) *targettest.Platform {
 		m := targettest.NewMemory("memory")
 		p := m.Platform(counts...)

@@ -1,23 +1,28 @@
-package targettest
+package contract
 
 import (
-	"testing"
 	"time"
 
 	"github.com/hpad/hpad/targets"
 )
 
 // Kind is a fleet kind under test.
-type Kind struct {
+type Kind[T TB] struct {
 	// Of is the kind, which must then cover every row of Table. It is nil for an additional run of
 	// a kind, for example with other options or on a real engine.
 	Of *targets.Kind
 	// New returns a new platform with one target for each element of counts, which is the
 	// target's initial count. It cleans up through t.Cleanup.
-	New func(t *testing.T, counts ...int32) *Platform
+	New func(t T, counts ...int32) *Platform[T]
 	// Samples is true if the kind's fleets are Samplers and the instances of a target get samples
 	// within Patience.
 	Samples bool
+	// Removes is true if the kind's fleets are Removers.
+	Removes bool
+	// Bare is true if readings contain counts without instances.
+	Bare bool
+	// Interval is the time between two polls; 0 means 10 ms.
+	Interval time.Duration
 	// Patience is the time that the suite waits until counts, instances and samples follow a
 	// change; 0 means 10 s.
 	Patience time.Duration
@@ -26,14 +31,17 @@ type Kind struct {
 // Platform contains targets, and hooks that create the situations of the suite. A
 // hook is nil if the platform cannot create its situation. Kind.Of must then state the reason
 // (targets.Kind.Without); if Of is nil, the suite logs the nil hooks.
-type Platform struct {
+type Platform[T TB] struct {
 	// Refs are the targets in the order of their counts.
 	Refs []targets.Ref
+	// Counts are the counts of Refs, if they differ from those of the case. Only cases that change
+	// nothing can run with them.
+	Counts []int32
 	// Missing refers to a target that does not exist.
 	Missing targets.Ref
 	// Open builds a fleet, as a daemon does at startup. All fleets use the same platform and the
 	// same store. The suite starts and closes the fleet.
-	Open func(t *testing.T) targets.Fleet
+	Open func(t T) targets.Fleet
 	// Leased is true if Open passes Lease to the fleet. A case sets Lease before it calls Open.
 	Leased bool
 	Lease  targets.Lease
@@ -48,36 +56,36 @@ type Platform struct {
 	Compares bool
 
 	// SetCount changes a target's count like an external writer.
-	SetCount func(t *testing.T, ref targets.Ref, n int32)
+	SetCount func(t T, ref targets.Ref, n int32)
 	// Rival calls act once, directly before the next write of a target's count reaches the
 	// platform.
-	Rival func(t *testing.T, ref targets.Ref, act func())
+	Rival func(t T, ref targets.Ref, act func())
 	// SetReady makes a Running instance ready or unready.
-	SetReady func(t *testing.T, ref targets.Ref, id string, ready bool)
+	SetReady func(t T, ref targets.Ref, id string, ready bool)
 	// Hold makes the platform reject writes to a target, or accept them again.
-	Hold func(t *testing.T, ref targets.Ref, on bool)
+	Hold func(t T, ref targets.Ref, on bool)
 	// Bound makes the platform enforce a maximum count for a target. highest is greater than the
 	// target's count.
-	Bound func(t *testing.T, ref targets.Ref, highest int32)
+	Bound func(t T, ref targets.Ref, highest int32)
 	// Unreachable makes the platform unreachable for all calls, or reachable again.
-	Unreachable func(t *testing.T, on bool)
+	Unreachable func(t T, on bool)
 	// Throttle makes the platform reject calls because of a rate limit, or accept them again.
-	Throttle func(t *testing.T, on bool)
+	Throttle func(t T, on bool)
 	// Hang makes the platform accept calls without responding, or respond again.
-	Hang func(t *testing.T, on bool)
+	Hang func(t T, on bool)
 	// Reach makes the next scale-up of a target stop at a count.
-	Reach func(t *testing.T, ref targets.Ref, count int32)
+	Reach func(t T, ref targets.Ref, count int32)
 	// SlowStop makes a target's victims take a moment to stop: long enough to be observed and
 	// shorter than Patience.
-	SlowStop func(t *testing.T, ref targets.Ref)
+	SlowStop func(t T, ref targets.Ref)
 	// Writes returns the number of changes sent to the platform so far.
 	Writes func() int
 	// Sampling reports whether the fleet is currently sampling.
 	Sampling func() bool
 }
 
-// absent returns the names of the hooks that are nil.
-func (p *Platform) absent() []string {
+// Absent returns the names of the hooks that are nil.
+func (p *Platform[T]) Absent() []string {
 	var names []string
 	for _, hook := range []struct {
 		name    string

@@ -1,4 +1,4 @@
-package targettest
+package contract
 
 import (
 	"errors"
@@ -10,7 +10,7 @@ import (
 
 // changesNothingAfterLease checks that a fleet whose lease has ended still reads its targets, but
 // sends no counts, removals or repairs to the platform.
-func changesNothingAfterLease(t *trial) {
+func changesNothingAfterLease[T TB](t *trial[T]) {
 	var ended atomic.Bool
 	t.Lease = func() time.Time {
 		if ended.Load() {

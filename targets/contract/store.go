@@ -1,4 +1,4 @@
-package targettest
+package contract
 
 import (
 	"bytes"
@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"testing"
 
 	"github.com/hpad/hpad/targets"
 )
@@ -89,7 +88,7 @@ func (s *Store) usable(ctx context.Context) error {
 }
 
 // Fill stores the entries of a JSON object in a file, and returns them.
-func (s *Store) Fill(t testing.TB, file string) map[string]json.RawMessage {
+func (s *Store) Fill(t TB, file string) map[string]json.RawMessage {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {

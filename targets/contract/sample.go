@@ -1,4 +1,4 @@
-package targettest
+package contract
 
 import (
 	"context"
@@ -11,18 +11,25 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-func samples(t *trial) {
+func samples[T TB](t *trial[T]) {
 	f := t.open()
 	sampler := t.sampler(f)
 	wanted := append([]targets.Ref{t.Missing}, t.Refs...)
-	running := map[targets.Ref]map[string]bool{t.Refs[0]: ids(f.settle(t.Refs[0], 2)), t.Refs[1]: ids(f.settle(t.Refs[1], 1))}
+	running := map[targets.Ref]map[string]bool{}
+	for i, ref := range t.Refs {
+		running[ref] = ids(f.settle(ref, t.counts[i]))
+	}
 	var got map[targets.Ref]targets.Samples
 	t.poll("samples of all instances", func() (string, bool) {
 		var err error
 		if got, err = sampler.Samples(t.Context(), wanted); err != nil {
 			t.Fatalf("Samples() = %v", err)
 		}
-		return fmt.Sprintf("samples are %+v", got), len(got[t.Refs[0]].Instances) == 2 && len(got[t.Refs[1]].Instances) == 1
+		complete := true
+		for ref, instances := range running {
+			complete = complete && len(got[ref].Instances) == len(instances)
+		}
+		return fmt.Sprintf("samples are %+v", got), complete
 	})
 	if unknown, ok := got[t.Missing]; ok {
 		t.Errorf("Samples() of an unknown target = %+v, want no entry", unknown)
@@ -37,7 +44,7 @@ func samples(t *trial) {
 	}
 }
 
-func (t *trial) sampler(f *fleet) targets.Sampler {
+func (t *trial[T]) sampler(f *fleet[T]) targets.Sampler {
 	t.Helper()
 	sampler, ok := f.Fleet.(targets.Sampler)
 	if !ok {
@@ -47,7 +54,7 @@ func (t *trial) sampler(f *fleet) targets.Sampler {
 }
 
 // checkSample checks the properties that every sample must have.
-func (t *trial) checkSample(ref targets.Ref, sample targets.InstanceSample) {
+func (t *trial[T]) checkSample(ref targets.Ref, sample targets.InstanceSample) {
 	t.Helper()
 	if sample.Window <= 0 || sample.At.IsZero() || sample.At.After(time.Now().Add(time.Minute)) {
 		t.Errorf("%s: sample of %q at %v over %v, want a past time and a span", ref, sample.ID, sample.At, sample.Window)
@@ -69,7 +76,7 @@ func (t *trial) checkSample(ref targets.Ref, sample targets.InstanceSample) {
 	}
 }
 
-func samplesOnDemand(t *trial) {
+func samplesOnDemand[T TB](t *trial[T]) {
 	f := t.open()
 	f.settle(t.Refs[0], 1)
 	if t.Sampling() {
@@ -82,7 +89,7 @@ func samplesOnDemand(t *trial) {
 	t.poll("end of sampling", func() (string, bool) { return "the fleet still samples without calls of Samples", !t.Sampling() })
 }
 
-func concurrentUse(t *trial) {
+func concurrentUse[T TB](t *trial[T]) {
 	f := t.open()
 	f.settle(t.Refs[0], 1)
 	var group sync.WaitGroup
@@ -98,7 +105,7 @@ func concurrentUse(t *trial) {
 	group.Wait()
 	f.scale(t.Refs[0], 2)
 	f.settle(t.Refs[0], 2)
-	f.settle(t.Refs[1], 2)
+	f.checkOthers()
 }
 
 // use calls each method of a fleet once, and scales the first target to n.

@@ -1,4 +1,4 @@
-package targettest
+package contract
 
 import (
 	"context"
@@ -11,13 +11,13 @@ import (
 
 // rejected writes a count, which must fail with an error of the given class and leave the count
 // unchanged.
-func (f *fleet) rejected(ref targets.Ref, n int32, version string, class error) {
+func (f *fleet[T]) rejected(ref targets.Ref, n int32, version string, class error) {
 	f.t.Helper()
 	_ = f.rejection(ref, n, version, class) // rejection checks the class
 }
 
 // rejection is like rejected and returns the error.
-func (f *fleet) rejection(ref targets.Ref, n int32, version string, class error) error {
+func (f *fleet[T]) rejection(ref targets.Ref, n int32, version string, class error) error {
 	f.t.Helper()
 	before := f.read(ref)
 	err := f.SetReplicas(f.t.Context(), ref, n, version, "contract suite")
@@ -32,7 +32,7 @@ func (f *fleet) rejection(ref targets.Ref, n int32, version string, class error)
 	return err
 }
 
-func rejectsOutdatedVersion(t *trial) {
+func rejectsOutdatedVersion[T TB](t *trial[T]) {
 	f := t.open()
 	before := f.settle(t.Refs[0], 2)
 	if before.Version == "" {
@@ -52,14 +52,14 @@ func rejectsOutdatedVersion(t *trial) {
 	f.settle(t.Refs[0], 1)
 }
 
-func rejectsUnknown(t *trial) {
+func rejectsUnknown[T TB](t *trial[T]) {
 	f := t.open()
 	if err := f.SetReplicas(t.Context(), t.Missing, 1, "", "contract suite"); !errors.Is(err, targets.ErrTargetNotFound) {
 		t.Errorf("SetReplicas(%s) = %v, want ErrTargetNotFound", t.Missing, err)
 	}
 }
 
-func rejectsDuringHold(t *trial) {
+func rejectsDuringHold[T TB](t *trial[T]) {
 	f := t.open()
 	f.settle(t.Refs[0], 2)
 	t.Hold(t.T, t.Refs[0], true)
@@ -83,7 +83,7 @@ func rejectsDuringHold(t *trial) {
 	f.settle(t.Refs[0], 3)
 }
 
-func rejectsOutOfRange(t *trial) {
+func rejectsOutOfRange[T TB](t *trial[T]) {
 	highest := max(t.Highest, 3)
 	t.Bound(t.T, t.Refs[0], highest)
 	f := t.open()
@@ -100,13 +100,13 @@ func rejectsOutOfRange(t *trial) {
 	f.settle(t.Refs[0], highest)
 }
 
-func rejectsNegative(t *trial) {
+func rejectsNegative[T TB](t *trial[T]) {
 	f := t.open()
 	f.settle(t.Refs[0], 1)
 	f.rejected(t.Refs[0], -1, "", targets.ErrOutOfRange)
 }
 
-func reportsPartialWrite(t *trial) {
+func reportsPartialWrite[T TB](t *trial[T]) {
 	f := t.open()
 	version := f.settle(t.Refs[0], 1).Version
 	t.Reach(t.T, t.Refs[0], 2)
@@ -118,7 +118,7 @@ func reportsPartialWrite(t *trial) {
 	f.settle(t.Refs[0], 2)
 }
 
-func reportsThrottling(t *trial) {
+func reportsThrottling[T TB](t *trial[T]) {
 	f := t.open()
 	version := f.settle(t.Refs[0], 2).Version
 	t.Throttle(t.T, true)
@@ -133,7 +133,7 @@ func reportsThrottling(t *trial) {
 	f.settle(t.Refs[0], 2)
 }
 
-func reportsUnreachable(t *trial) {
+func reportsUnreachable[T TB](t *trial[T]) {
 	f := t.open()
 	version := f.settle(t.Refs[0], 2).Version
 	t.Unreachable(t.T, true)
@@ -150,7 +150,7 @@ func reportsUnreachable(t *trial) {
 }
 
 // awaitRecovery waits until reads succeed again, because a fleet may back off.
-func (t *trial) awaitRecovery(f *fleet) {
+func (t *trial[T]) awaitRecovery(f *fleet[T]) {
 	t.Helper()
 	t.poll("answer", func() (string, bool) {
 		_, err := f.Snapshot(t.Context(), t.Refs)
@@ -158,7 +158,7 @@ func (t *trial) awaitRecovery(f *fleet) {
 	})
 }
 
-func respectsCancel(t *trial) {
+func respectsCancel[T TB](t *trial[T]) {
 	f := t.open()
 	before := f.settle(t.Refs[0], 2)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -174,7 +174,7 @@ func respectsCancel(t *trial) {
 	}
 }
 
-func respectsDeadline(t *trial) {
+func respectsDeadline[T TB](t *trial[T]) {
 	f := t.open()
 	version := f.settle(t.Refs[0], 2).Version
 	t.Hang(t.T, true)

@@ -1,4 +1,4 @@
-package targettest
+package contract
 
 import "testing"
 
@@ -16,11 +16,11 @@ func TestTable(t *testing.T) {
 			t.Errorf("row %q contains no case", row.Situation)
 		}
 	}
-	for _, c := range cases {
-		if rows[c.name] == "" {
-			t.Errorf("case %q is in no row", c.name)
+	for _, c := range Cases[*testing.T]() {
+		if rows[c.Name] == "" {
+			t.Errorf("case %q is in no row", c.Name)
 		}
-		delete(rows, c.name)
+		delete(rows, c.Name)
 	}
 	for name, situation := range rows {
 		t.Errorf("row %q contains the unknown case %q", situation, name)

@@ -1,4 +1,4 @@
-package targettest
+package contract
 
 import (
 	"errors"
@@ -9,18 +9,18 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-func readsAll(t *trial) {
+func readsAll[T TB](t *trial[T]) {
 	f := t.open()
-	for i, want := range []int32{2, 0, 1} {
-		f.settle(t.Refs[i], want)
+	for i, ref := range t.Refs {
+		f.settle(ref, t.counts[i])
 	}
 	readings, err := f.Snapshot(t.Context(), t.Refs)
 	if err != nil || len(readings) != len(t.Refs) {
 		t.Fatalf("Snapshot() of %d targets = %d readings, %v", len(t.Refs), len(readings), err)
 	}
-	for i, want := range []int32{2, 0, 1} {
-		if got := readings[t.Refs[i]].SpecReplicas; got != want {
-			t.Errorf("%s: spec replicas = %d, want %d", t.Refs[i], got, want)
+	for i, ref := range t.Refs {
+		if got := readings[ref].SpecReplicas; got != t.counts[i] {
+			t.Errorf("%s: spec replicas = %d, want %d", ref, got, t.counts[i])
 		}
 	}
 	if none, err := f.Snapshot(t.Context(), nil); err != nil || len(none) != 0 {
@@ -28,7 +28,7 @@ func readsAll(t *trial) {
 	}
 }
 
-func readsUnknown(t *trial) {
+func readsUnknown[T TB](t *trial[T]) {
 	f := t.open()
 	readings, err := f.Snapshot(t.Context(), []targets.Ref{t.Missing, t.Refs[0]})
 	if err != nil {
@@ -37,14 +37,14 @@ func readsUnknown(t *trial) {
 	if got := readings[t.Missing].Err; !errors.Is(got, targets.ErrTargetNotFound) {
 		t.Errorf("%s: Err = %v, want ErrTargetNotFound", t.Missing, got)
 	}
-	if got := readings[t.Refs[0]]; got.Err != nil || got.SpecReplicas != 1 {
-		t.Errorf("%s: replicas = %d, %v, want 1", t.Refs[0], got.SpecReplicas, got.Err)
+	if got := readings[t.Refs[0]]; got.Err != nil || got.SpecReplicas != t.counts[0] {
+		t.Errorf("%s: replicas = %d, %v, want %d", t.Refs[0], got.SpecReplicas, got.Err, t.counts[0])
 	}
 }
 
-func keepsInstances(t *trial) {
+func keepsInstances[T TB](t *trial[T]) {
 	f := t.open()
-	first := f.settle(t.Refs[0], 3)
+	first := f.settle(t.Refs[0], t.counts[0])
 	again := f.read(t.Refs[0])
 	if !maps.Equal(ids(first), ids(again)) {
 		t.Errorf("instances changed from %v to %v without a change of the target", ids(first), ids(again))
@@ -65,7 +65,7 @@ func keepsInstances(t *trial) {
 	}
 }
 
-func detectsExternalChange(t *trial) {
+func detectsExternalChange[T TB](t *trial[T]) {
 	f := t.open()
 	before := f.settle(t.Refs[0], 2)
 	t.SetCount(t.T, t.Refs[0], 3)
@@ -75,7 +75,7 @@ func detectsExternalChange(t *trial) {
 	}
 }
 
-func followsReadiness(t *trial) {
+func followsReadiness[T TB](t *trial[T]) {
 	f := t.open()
 	before := f.settle(t.Refs[0], 2)
 	id := before.Instances[0].ID

@@ -1,4 +1,4 @@
-package targettest
+package contract
 
 import (
 	"errors"
@@ -42,15 +42,15 @@ func (r *Rival) Meet(call string) {
 	act()
 }
 
-func detectsExternalWriteUp(t *trial) { t.detectsExternalWrite(2, 3, 4) }
+func detectsExternalWriteUp[T TB](t *trial[T]) { t.detectsExternalWrite(2, 3, 4) }
 
-func detectsExternalWriteDown(t *trial) { t.detectsExternalWrite(3, 4, 1) }
+func detectsExternalWriteDown[T TB](t *trial[T]) { t.detectsExternalWrite(3, 4, 1) }
 
 // detectsExternalWrite lets an external writer set a different count after the read at the start
 // of a write. A platform that compares versions rejects the write. On other platforms both writes
 // can succeed. A reading must then contain the actual count, and writes based on an earlier
 // reading must fail.
-func (t *trial) detectsExternalWrite(from, rival, to int32) {
+func (t *trial[T]) detectsExternalWrite(from, rival, to int32) {
 	f := t.open()
 	before := f.settle(t.Refs[0], from)
 	var acted atomic.Bool

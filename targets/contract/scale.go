@@ -1,6 +1,7 @@
-package targettest
+package contract
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 
@@ -8,7 +9,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-func scalesUp(t *trial) {
+func scalesUp[T TB](t *trial[T]) {
 	f := t.open()
 	before := f.settle(t.Refs[0], 1)
 	f.scale(t.Refs[0], 3)
@@ -21,10 +22,10 @@ func scalesUp(t *trial) {
 			t.Errorf("a scale-up removed instance %q: %v", id, after)
 		}
 	}
-	f.settle(t.Refs[1], 1)
+	f.checkOthers()
 }
 
-func scalesDown(t *trial) {
+func scalesDown[T TB](t *trial[T]) {
 	f := t.open()
 	before := ids(f.settle(t.Refs[0], 3))
 	f.scale(t.Refs[0], 1)
@@ -34,12 +35,48 @@ func scalesDown(t *trial) {
 			t.Errorf("instance %q was created by a scale-down", id)
 		}
 	}
-	f.settle(t.Refs[1], 1)
+	f.checkOthers()
+}
+
+// checkOthers checks that the targets other than the first still have their initial counts.
+func (f *fleet[T]) checkOthers() {
+	f.t.Helper()
+	for i, ref := range f.t.Refs[1:] {
+		f.settle(ref, f.t.counts[i+1])
+	}
+}
+
+func removesByName[T TB](t *trial[T]) {
+	f := t.open()
+	remover, ok := f.Fleet.(targets.Remover)
+	if !ok {
+		t.Fatalf("%T is not a Remover", f.Fleet)
+	}
+	before := f.settle(t.Refs[0], 3)
+	victim := before.Instances[1].ID
+	for _, want := range []error{nil, targets.ErrConflict} { // the second call has an outdated version
+		if err := remover.Remove(t.Context(), t.Refs[0], []string{victim}, before.Version, "contract suite"); !errors.Is(err, want) || (err == nil) != (want == nil) {
+			t.Fatalf("Remove(%q) = %v, want %v", victim, err, want)
+		}
+	}
+	if got := f.read(t.Refs[0]).SpecReplicas; got != 2 {
+		t.Errorf("spec replicas immediately after the removal = %d, want 2", got)
+	}
+	after := f.settle(t.Refs[0], 2)
+	for id := range ids(after) {
+		if id == victim || !ids(before)[id] {
+			t.Errorf("instances after the removal of %q = %v", victim, ids(after))
+		}
+	}
+	if err := remover.Remove(t.Context(), t.Refs[0], []string{victim}, after.Version, "contract suite"); err != nil {
+		t.Errorf("Remove() of an instance that no longer exists = %v", err)
+	}
+	f.settle(t.Refs[0], 2)
 }
 
 // checkVictims checks the reading directly after a scale-down to n against the contract: the
 // victims are terminating, are excluded from the count, and existed before.
-func (t *trial) checkVictims(f *fleet, before map[string]bool, n int32) {
+func (t *trial[T]) checkVictims(f *fleet[T], before map[string]bool, n int32) {
 	t.Helper()
 	reading := f.read(t.Refs[0])
 	if reading.SpecReplicas != n || reading.StatusReplicas != n {
@@ -52,7 +89,7 @@ func (t *trial) checkVictims(f *fleet, before map[string]bool, n int32) {
 	}
 }
 
-func takesUnreadyFirst(t *trial) {
+func takesUnreadyFirst[T TB](t *trial[T]) {
 	f := t.open()
 	before := f.settle(t.Refs[0], 3)
 	unready := before.Instances[0].ID
@@ -71,7 +108,7 @@ func takesUnreadyFirst(t *trial) {
 	}
 }
 
-func scalesToZero(t *trial) {
+func scalesToZero[T TB](t *trial[T]) {
 	f := t.open()
 	f.settle(t.Refs[0], 2)
 	f.scale(t.Refs[0], 0)
@@ -80,7 +117,7 @@ func scalesToZero(t *trial) {
 	f.settle(t.Refs[0], 2)
 }
 
-func treatsCountsAsAbsolute(t *trial) {
+func treatsCountsAsAbsolute[T TB](t *trial[T]) {
 	f := t.open()
 	f.settle(t.Refs[0], 1)
 	for range 3 {
@@ -97,7 +134,7 @@ func treatsCountsAsAbsolute(t *trial) {
 	f.settle(t.Refs[0], 2)
 }
 
-func skipsEqualCount(t *trial) {
+func skipsEqualCount[T TB](t *trial[T]) {
 	f := t.open()
 	before := f.settle(t.Refs[0], 2)
 	writes := t.writes()
@@ -112,14 +149,14 @@ func skipsEqualCount(t *trial) {
 }
 
 // writes returns the number of writes that the platform received, or 0 if it is unknown.
-func (t *trial) writes() int {
+func (t *trial[T]) writes() int {
 	if t.Writes == nil {
 		return 0
 	}
 	return t.Writes()
 }
 
-func stopsVictims(t *trial) {
+func stopsVictims[T TB](t *trial[T]) {
 	f := t.open()
 	before := ids(f.settle(t.Refs[0], 4))
 	t.SlowStop(t.T, t.Refs[0])

@@ -1,9 +1,8 @@
-package targettest
+package contract
 
 import (
 	"maps"
 	"slices"
-	"testing"
 )
 
 // Row is one situation of the contract.
@@ -17,6 +16,9 @@ type Row struct {
 // unreadyInstances is a situation that applies to kinds that choose the instances to remove.
 const unreadyInstances = "down, unready instances"
 
+// namedInstances is a situation that applies to kinds whose Removes is set.
+const namedInstances = "down, named instances"
+
 // Table lists the situations of the contract with the cases that test them.
 var Table = []Row{
 	{"read", []string{"reads all targets", "keeps instances between reads"}},
@@ -25,6 +27,7 @@ var Table = []Row{
 	{"up", []string{"scales up", "treats counts as absolute"}},
 	{"down", []string{"scales down"}},
 	{unreadyInstances, []string{"removes unready instances first"}},
+	{namedInstances, []string{"removes instances by name"}},
 	{"down, slow victims", []string{"stops victims"}},
 	{"no-op", []string{"does not write an unchanged count"}},
 	{"zero", []string{"scales to zero and back"}},
@@ -46,12 +49,12 @@ var Table = []Row{
 	{"concurrent use", []string{"is safe for concurrent use"}},
 }
 
-// check compares a kind, and the situations that its platforms can create, with the table.
-func (k Kind) check(t *testing.T, p *Platform) {
+// Check compares a kind, and the situations that its platforms can create, with the table.
+func (k Kind[T]) Check(t T, p *Platform[T]) {
 	t.Helper()
 	had := map[string]bool{}
-	for _, c := range cases {
-		had[c.name] = c.needs == nil || c.needs(k, p)
+	for _, c := range Cases[T]() {
+		had[c.Name] = c.Possible(k, p)
 	}
 	unknown := maps.Clone(k.Of.Without)
 	for _, row := range Table {
@@ -59,6 +62,7 @@ func (k Kind) check(t *testing.T, p *Platform) {
 		delete(unknown, row.Situation)
 		for _, name := range row.Cases {
 			switch {
+			case row.Situation == namedInstances && !k.Removes:
 			case without && had[name]:
 				t.Errorf("kind %q excludes %q: %s; but its platforms support the case %q", k.Of.Name, row.Situation, why, name)
 			case without && why == "":
