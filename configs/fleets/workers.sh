@@ -1,7 +1,7 @@
 #!/bin/sh
 # workers.sh DIRECTORY read TARGET | DIRECTORY scale TARGET FROM TO
 set -eu
-cd "$1/$3" || exit 1
+cd "$1/$3" || exit 66
 workers() {
 	for file in *.pid; do
 		if [ -e "$file" ] && kill -0 "${file%.pid}"; then echo "$file"; else rm -f "$file"; fi

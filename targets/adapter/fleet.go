@@ -166,14 +166,15 @@ func (f *Fleet) send(ctx context.Context, request *Request) (*Response, error) {
 // require returns an error if the adapter has another version of the protocol, or does not support
 // an optional call.
 func (f *Fleet) require(ctx context.Context, call Call) error {
-	described, err := f.describe(ctx)
+	described, err := f.Description(ctx)
 	if err == nil && slices.Contains([]Call{Samples, Remove, Discover}, call) && !slices.Contains(described.Calls, call) {
 		return fmt.Errorf("%w: the adapter does not support this call", targets.ErrUnscalable)
 	}
 	return err
 }
 
-func (f *Fleet) describe(ctx context.Context) (*Response, error) {
+// Description returns the response to Describe of the current adapter.
+func (f *Fleet) Description(ctx context.Context) (*Response, error) {
 	f.mu.Lock()
 	described := f.described
 	f.mu.Unlock()
@@ -196,7 +197,7 @@ func (f *Fleet) describe(ctx context.Context) (*Response, error) {
 // Check describes the adapter.
 func (f *Fleet) Check(ctx context.Context) ([]string, error) {
 	return targets.CallUnlessClosed(ctx, &f.base, "check", func(ctx context.Context) ([]string, error) {
-		described, err := f.describe(ctx)
+		described, err := f.Description(ctx)
 		if err != nil {
 			return nil, err
 		}

@@ -16,8 +16,9 @@ import (
 
 // The exit statuses of a program in mode "oneshot", from sysexits.h. All others are failures.
 const (
-	exitHeld  = 65
-	exitAgain = 75
+	exitHeld    = 65
+	exitMissing = 66
+	exitAgain   = 75
 )
 
 // maxRead is the maximum size of the state of one target, in bytes.
@@ -53,32 +54,32 @@ func (o *oneshot) Call(ctx context.Context, request *adapter.Request) (*adapter.
 		}
 	case adapter.Scale:
 		_, err := o.run(ctx, []string{"HPAD_REASON=" + request.Reason}, "scale", request.Target, strconv.Itoa(int(*request.From)), strconv.Itoa(int(*request.To)))
-		exit, exited := errors.AsType[*exec.ExitError](err)
-		switch {
-		case err == nil:
-		case !exited || !exit.Exited():
+		if response.Error = exitError(err); err != nil && response.Error == nil {
 			return nil, adapter.Lost(request, err)
-		default:
-			response.Error = &adapter.Error{Code: codeOf(exit.ExitCode()), Message: strings.TrimPrefix(err.Error(), exit.Error()+": ")}
 		}
 	}
 	return response, nil
 }
 
-// codeOf returns the error code for an exit status.
-func codeOf(status int) adapter.ErrorCode {
-	switch status {
-	case exitHeld:
-		return adapter.Held
-	case exitAgain:
-		return adapter.Unavailable
+// exitError returns the error of a program that exited with another status than 0, and nil in all other
+// cases.
+func exitError(err error) *adapter.Error {
+	exit, exited := errors.AsType[*exec.ExitError](err)
+	if !exited || !exit.Exited() {
+		return nil
 	}
-	return adapter.Failed
+	code, known := map[int]adapter.ErrorCode{exitHeld: adapter.Held, exitMissing: adapter.NotFound, exitAgain: adapter.Unavailable}[exit.ExitCode()]
+	if known {
+		return &adapter.Error{Code: code, Message: strings.TrimPrefix(err.Error(), exit.Error()+": ")}
+	}
+	return &adapter.Error{Code: adapter.Failed, Message: err.Error()}
 }
 
 // targetOf parses the output of "read": a number, or a target as JSON.
 func targetOf(output []byte, err error) adapter.Target {
-	if err != nil {
+	if failed := exitError(err); failed != nil {
+		return adapter.Target{Error: failed}
+	} else if err != nil {
 		return adapter.Unreadable(err)
 	}
 	count, err := strconv.ParseInt(strings.TrimSpace(string(output)), 10, 32)

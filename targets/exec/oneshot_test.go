@@ -24,9 +24,10 @@ func TestOneshotRead(t *testing.T) {
 		"echo 99999999999":             `begins with "99999999999`,
 		`echo '{"count": "x"}'`:        `field "/count" must not be a JSON string`,
 		"echo 'no daemon' >&2; exit 1": "exit status 1: no daemon",
-		"echo 3; exit 75":              "exit status 75",
+		"echo 3; exit 75":              "temporary failure: exit status 75",
 		"sleep 1000":                   "killed: no response within the fleet's timeout of 1s",
 		"head -c 100000000 /dev/zero":  "killed: the output has more than 1048576 bytes",
+		"echo 'no pool' >&2; exit 66":  "target not found: no pool",
 		`echo '{"error": {"code": "not_found", "message": "no such pool"}}'`: "target not found: no such pool",
 	} {
 		t.Run(script, func(t *testing.T) {
