@@ -55,7 +55,7 @@ func TestWorkers(t *testing.T) {
 		t.Helper()
 		readings, err := fleet.Snapshot(t.Context(), []targets.Ref{mail, {Fleet: "pools", Name: "nobody"}})
 		got := readings[mail]
-		if err != nil || got.Err != nil || got.SpecReplicas != want || readings[targets.Ref{Fleet: "pools", Name: "nobody"}].Err == nil {
+		if err != nil || got.Err != nil || got.SpecReplicas != want || !errors.Is(readings[targets.Ref{Fleet: "pools", Name: "nobody"}].Err, targets.ErrTargetNotFound) {
 			t.Fatalf("Snapshot() = %+v, %v, want %d workers", readings, err, want)
 		}
 		return got
