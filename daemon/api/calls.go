@@ -41,6 +41,11 @@ func (h handlers) autoscalerReads() []call {
 			description: "Changes nothing. The policies are the active one and those of the variants. Without data or with an invalid variant, the status is 400.",
 		},
 		{
+			path: "/api/v1/autoscalers/{name}/simulation", id: "simulateAutoscaler", tag: tagAutoscalers, operation: compute(h.simulation),
+			summary: "The counts, shortages and surpluses that the active policy and variants of it would have had.", slow: true,
+			description: "Changes nothing. The daemon performs one simulation at a time, for at most 2 seconds; others have the status 429.",
+		},
+		{
 			path: "/api/v1/autoscalers/{name}/instances", id: "listInstances", tag: tagAutoscalers, operation: read(h.instances),
 			summary:     "The current instances of the target, with their values of the metrics, or the error from reading them.",
 			description: "hpad reads the instances for this request.", errors: []ErrorType{ErrorRefused},

@@ -26,7 +26,7 @@ const maxBody = 64 << 10
 // profiles and an index. It is safe for concurrent use.
 func NewHandler(d Daemon, gatherer prometheus.Gatherer, access Access) http.Handler {
 	mux := http.NewServeMux()
-	h := handlers{daemon: d, access: access, reading: make(chan struct{}, maxHistoryReads), simulating: make(chan struct{}, 1)}
+	h := handlers{daemon: d, access: access, reading: make(chan struct{}, maxHistoryReads)}
 	for _, c := range h.calls(gatherer) {
 		mux.Handle(c.path, h.handler(c))
 	}
@@ -44,8 +44,6 @@ type handlers struct {
 	access Access
 	// reading contains an element for each request that is reading the history.
 	reading chan struct{}
-	// simulating contains an element while a simulation is active.
-	simulating chan struct{}
 }
 
 // writing returns a handler that rejects writes that access does not allow.

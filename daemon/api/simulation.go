@@ -23,6 +23,8 @@ type SimulationRequest struct {
 	// Variants are the changes of the configuration to simulate, in addition to the active
 	// configuration. At most 10 are possible.
 	Variants []config.Variant `json:"variants,omitempty"`
+	// Assumptions are only used by a simulation in the daemon.
+	Assumptions simulate.Assumptions `json:"assumptions,omitzero"`
 }
 
 // SimulationData is the input of a simulation.
@@ -39,94 +41,142 @@ const (
 	// variants.
 	maxSimulationSpan = 31 * 24 * time.Hour
 	maxVariants       = 10
+	// maxSimulation is the time limit of a simulation in the daemon, without reading the data.
+	maxSimulation = 2 * time.Second
+	// simulatedPoints is the maximum number of instants in the series of a result.
+	simulatedPoints = 2000
 )
 
-// recording returns the data of a simulation that the client performs.
-func (h handlers) recording(r *http.Request, in SimulationRequest) (SimulationData, error) {
-	leave, err := h.beginSimulation(r)
-	if err != nil {
-		return SimulationData{}, err
-	}
-	defer leave()
-	return h.simulationData(r, in)
-}
+// simulating contains an element while this process performs a simulation or reads its data.
+var simulating = make(chan struct{}, 1)
 
-// beginSimulation reserves the only simulation of the daemon. The caller must call leave after it. A
-// request of another member for the points of this member does not count.
-func (h handlers) beginSimulation(r *http.Request) (leave func(), err error) {
-	if r.Header.Get(MemberHeader) != "" {
-		return func() {}, nil
-	}
+// beginSimulation reserves the only simulation of this process. The caller must call leave after it.
+func beginSimulation() (leave func(), err error) {
 	select {
-	case h.simulating <- struct{}{}:
-		return func() { <-h.simulating }, nil
+	case simulating <- struct{}{}:
+		return func() { <-simulating }, nil
 	default:
 		return nil, &failure{ErrorTooMany, errors.New("another simulation is running; try again in a few seconds")}
 	}
 }
 
-// simulationData returns the policies and the recording that a request selects.
-func (h handlers) simulationData(r *http.Request, in SimulationRequest) (data SimulationData, err error) {
-	name, now := r.PathValue("name"), time.Now()
+// recording returns the data of a simulation that the client performs.
+func (h handlers) recording(r *http.Request, in SimulationRequest) (data SimulationData, err error) {
+	if r.Header.Get(MemberHeader) != "" { // another member needs the points of this member, also if there are none
+		if err := in.validate(); err != nil {
+			return data, err
+		}
+		data.Recording, err = in.read(r.Context(), h.daemon, r.PathValue("name"))
+		return data, err
+	}
+	leave, err := beginSimulation()
+	if err != nil {
+		return data, err
+	}
+	defer leave()
+	return simulationData(r.Context(), h.daemon, r.PathValue("name"), in)
+}
+
+func (h handlers) simulation(r *http.Request, in SimulationRequest) (*simulate.Result, error) {
+	return Simulate(r.Context(), h.daemon, r.PathValue("name"), in)
+}
+
+// Simulate performs a simulation, for at most 2 seconds. The series of the result have at most 2,000
+// instants. Only one simulation is possible at a time. Its errors are for users.
+func Simulate(ctx context.Context, d Daemon, name string, in SimulationRequest) (*simulate.Result, error) {
+	leave, err := beginSimulation()
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	data, err := simulationData(ctx, d, name, in)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, maxSimulation)
+	defer cancel()
+	result, err := simulate.Run(ctx, &data.Recording, data.Policies, in.Assumptions)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return nil, &failure{ErrorBadData, fmt.Errorf("the simulation takes more than %s: select a shorter period or fewer variants, or run \"hpad simulate\", which has no limit", maxSimulation)}
+	case err != nil:
+		return nil, &failure{ErrorBadData, fmt.Errorf("simulate autoscaler %q: %w", name, err)}
+	}
+	result.Thin(simulatedPoints)
+	return result, nil
+}
+
+// validate checks the request and sets the default period.
+func (in *SimulationRequest) validate() error {
 	if in.Until.IsZero() {
-		in.Until = now
+		in.Until = time.Now()
 	}
 	if in.From.IsZero() {
 		in.From = in.Until.Add(-simulationSpan)
 	}
+	var err error
 	switch span := in.Until.Sub(in.From); {
 	case span <= 0:
-		return data, &failure{ErrorBadData, errors.New("from must be before until")}
+		err = errors.New("from must be before until")
 	case span > maxSimulationSpan:
-		return data, &failure{ErrorBadData, fmt.Errorf("the period has %s, and at most %s are possible", span.Round(time.Hour), maxSimulationSpan)}
+		err = fmt.Errorf("the period has %s, and at most %s are possible", span.Round(time.Hour), maxSimulationSpan)
 	case len(in.Variants) > maxVariants:
-		return data, &failure{ErrorBadData, fmt.Errorf("%d variants are given, and at most %d are possible", len(in.Variants), maxVariants)}
+		err = fmt.Errorf("%d variants are given, and at most %d are possible", len(in.Variants), maxVariants)
+	case in.Data != "" && in.Data != simulate.FromGraphs && in.Data != simulate.FromPrometheus:
+		err = fmt.Errorf("data = %q: must be %q or %q", in.Data, simulate.FromGraphs, simulate.FromPrometheus)
 	}
-	if r.Header.Get(MemberHeader) != "" { // another member needs the points of this member, also if there are none
-		if in.Data == simulate.FromPrometheus {
-			data.Recording, err = h.daemon.QueriedRecording(r.Context(), name, in.From, in.Until)
-		} else {
-			data.Recording, err = h.daemon.Recording(r.Context(), name, in.From, in.Until)
-		}
+	if err != nil {
+		return &failure{ErrorBadData, err}
+	}
+	return nil
+}
+
+// simulationData returns the policies and the recording that a request selects.
+func simulationData(ctx context.Context, d Daemon, name string, in SimulationRequest) (data SimulationData, err error) {
+	if err := in.validate(); err != nil {
 		return data, err
 	}
-	if data.Policies, err = h.daemon.Policies(name, in.Variants); err != nil {
+	if data.Policies, err = d.Policies(name, in.Variants); err != nil {
 		if errors.Is(err, ErrUnknown) {
 			return data, unknownName(name)
 		}
 		return data, &failure{ErrorBadData, err}
 	}
-	data.Recording, err = h.loadRecording(r.Context(), name, in)
+	if data.Recording, err = in.load(ctx, d, name); err != nil {
+		return data, &failure{ErrorBadData, err}
+	}
 	for _, note := range data.Recording.Notes {
-		if note.Text == simulate.TargetChanged && err == nil {
-			err = &failure{ErrorBadData, fmt.Errorf("%s at %s: select a period that begins after this time", note.Text, note.Time.UTC().Format(time.RFC3339))}
+		if note.Text == simulate.TargetChanged {
+			return data, &failure{ErrorBadData, fmt.Errorf("%s at %s: select a period that begins after this time", note.Text, shownTime(note.Time))}
 		}
 	}
-	return data, err
+	return data, nil
 }
 
-// loadRecording returns the recording from the requested origin, or from the first one with data.
-func (h handlers) loadRecording(ctx context.Context, name string, in SimulationRequest) (recording simulate.Recording, err error) {
-	switch in.Data {
-	case simulate.FromGraphs, "":
-		recording, err = h.daemon.Recording(ctx, name, in.From, in.Until)
-	case simulate.FromPrometheus:
-		recording, err = h.daemon.QueriedRecording(ctx, name, in.From, in.Until)
-	default:
-		return recording, &failure{ErrorBadData, fmt.Errorf("data = %q: must be %q or %q", in.Data, simulate.FromGraphs, simulate.FromPrometheus)}
+// read returns the recording from the requested origin.
+func (in *SimulationRequest) read(ctx context.Context, d Daemon, name string) (simulate.Recording, error) {
+	if in.Data == simulate.FromPrometheus {
+		return d.QueriedRecording(ctx, name, in.From, in.Until)
 	}
-	if in.Data == "" && (len(recording.Ticks) == 0 || err != nil) {
-		if queried, queryErr := h.daemon.QueriedRecording(ctx, name, in.From, in.Until); queryErr == nil && len(queried.Ticks) > 0 {
+	return d.Recording(ctx, name, in.From, in.Until)
+}
+
+// load returns the recording from the requested origin, or from the first one with data.
+func (in *SimulationRequest) load(ctx context.Context, d Daemon, name string) (simulate.Recording, error) {
+	recording, err := in.read(ctx, d, name)
+	if in.Data == "" && len(recording.Ticks) == 0 {
+		queried, queryErr := d.QueriedRecording(ctx, name, in.From, in.Until)
+		if queryErr == nil && len(queried.Ticks) > 0 {
 			return queried, nil
-		} else if err == nil {
-			err = queryErr
+		}
+		if err == nil && queryErr != nil {
+			err = fmt.Errorf("hpad has recorded no passes of autoscaler %q from %s to %s, and %w", name, shownTime(in.From), shownTime(in.Until), queryErr)
 		}
 	}
 	if err == nil && len(recording.Ticks) == 0 {
-		err = fmt.Errorf("autoscaler %q has no data from %s to %s", name, in.From.UTC().Format(time.RFC3339), in.Until.UTC().Format(time.RFC3339))
+		err = fmt.Errorf("autoscaler %q has no data from %s to %s", name, shownTime(in.From), shownTime(in.Until))
 	}
-	if err != nil {
-		return recording, &failure{ErrorBadData, err}
-	}
-	return recording, nil
+	return recording, err
 }
+
+func shownTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -111,6 +112,33 @@ func TestRecordingErrors(t *testing.T) {
 				t.Errorf("%d: %s", response.Code, response.Body)
 			}
 		})
+	}
+}
+
+// TestSimulation checks that a client without write access gets the rows of a simulation.
+func TestSimulation(t *testing.T) {
+	d := simulated()
+	varied := d.Simulated[0]
+	varied.Label, varied.Spec.MaxReplicas = "max_replicas=1", 1
+	d.Simulated = append(d.Simulated, varied)
+	d.Passes = passes(3 * 2000)
+	response := ask(t, d, "/api/v1/autoscalers/web/simulation", `{"variants":[{"set":["max_replicas=1"]}],"assumptions":{"metrics":{"queue":{"model":"total"}},"price":0.1}}`)
+	var body struct{ Data simulate.Result }
+	if err := json.Unmarshal(response.Body.Bytes(), &body); err != nil || response.Code != http.StatusOK || len(body.Data.Rows) != 2 {
+		t.Fatalf("%d, %v: %.300s", response.Code, err, response.Body)
+	}
+	active, lower := &body.Data.Rows[0], &body.Data.Rows[1]
+	if len(body.Data.Times) != 2000 || len(lower.Replicas) != 2000 || active.Shortage != 0 || lower.Shortage < 0.9 || lower.Cost >= active.Cost {
+		t.Errorf("%d instants, active: %+v, lower: %+v", len(body.Data.Times), active.Score, lower.Score)
+	}
+	response = ask(t, d, "/api/v1/autoscalers/web/simulation", `{"assumptions":{"metrics":{"cpu":{"model":"total"}}}}`)
+	if response.Code != http.StatusBadRequest || !strings.Contains(response.Body.String(), `simulate autoscaler \"web\": `) {
+		t.Errorf("unknown metric: %d %s", response.Code, response.Body)
+	}
+	d.Passes = passes(2)
+	response = ask(t, d, "/api/v1/autoscalers/web/simulation", "")
+	if response.Code != http.StatusBadRequest || !strings.Contains(response.Body.String(), "data") {
+		t.Errorf("too little data: %d %s", response.Code, response.Body)
 	}
 }
 
