@@ -11,12 +11,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hpad/hpad/cmd/hpad/cloudpolicy"
 	"github.com/hpad/hpad/cmd/hpad/confd"
 	"github.com/hpad/hpad/cmd/hpad/draft"
 	"github.com/hpad/hpad/cmd/hpad/hint"
 	"github.com/hpad/hpad/cmd/hpad/manifest"
 	"github.com/hpad/hpad/cmd/hpad/nomadpolicy"
 	"github.com/hpad/hpad/cmd/hpad/origin"
+	"github.com/hpad/hpad/cmd/hpad/swarmpolicy"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/explain"
 	"github.com/hpad/hpad/daemon/kinds"
@@ -35,10 +37,12 @@ func newConvertCommand(stream streams) *cobra.Command {
 		Short: "Convert policies of Kubernetes, KEDA and nomad-autoscaler",
 		Long: `Convert the policies of other autoscalers to autoscalers in TOML:
 HorizontalPodAutoscaler manifests of Kubernetes (autoscaling/v2 and v1; YAML or JSON,
-several documents, lists), ScaledObjects of KEDA, and scaling policies of
-nomad-autoscaler (jobs and policy files in HCL, jobs and policies of Nomad's API in
-JSON). A directory stands for its files. "-" is standard input:
-kubectl get hpa -A -o yaml | hpad convert -
+several documents, lists), ScaledObjects of KEDA, scaling policies of nomad-autoscaler
+(jobs and policy files in HCL, jobs and policies of Nomad's API in JSON), labels of
+autoscalers for Docker Swarm (stack files, docker service inspect), and policies of
+clouds (the JSON of "aws autoscaling describe-policies", "gcloud compute autoscalers
+list" and "az monitor autoscale list"). A directory stands for its files. "-" is
+standard input: kubectl get hpa -A -o yaml | hpad convert -
 
 Comments that begin with "DECIDE:" mark values that a policy does not contain, such as the
 fleet without --fleet, or for which hpad has no exact equivalent.`,
@@ -103,7 +107,7 @@ func (o *convertOptions) check(ctx context.Context) error {
 }
 
 // origins are the origins of policies. The last one recognizes every file.
-var origins = []origin.Origin{nomadpolicy.Origin{}, manifest.Origin{}}
+var origins = []origin.Origin{nomadpolicy.Origin{}, cloudpolicy.Origin{}, swarmpolicy.Origin{}, manifest.Origin{}}
 
 // convert converts all valid manifests and reports the invalid ones.
 func convert(ctx context.Context, stream streams, o *convertOptions, files []string) error {

@@ -38,7 +38,7 @@ func TestLimits(t *testing.T) {
 		"lists":               {strings.Repeat("{kind: List, items: [", 4000) + strings.Repeat("]}", 4000), "nested"},
 		"indentation":         {indented(500), "nested"},
 		"keys":                {keys.String(), "keys"},
-		"elements":            {"a: [" + strings.Repeat("1,", maxLines+1) + "]\n", "million lines"},
+		"elements":            {"a: [" + strings.Repeat("1,", origin.MaxLines+1) + "]\n", "million lines"},
 	} {
 		_, _, errs := origin.Read(ctx, []origin.Origin{Origin{}}, []string{"-"}, strings.NewReader(c.text))
 		if len(errs) == 0 || !strings.Contains(errs[0].Error(), c.message) {

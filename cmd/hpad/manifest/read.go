@@ -77,8 +77,8 @@ func (Origin) Read(file string, text []byte) (policies []origin.Policy, skipped 
 // valid objects. The returned error joins one [origin.Error] for each problem.
 func Read(file string, text []byte) ([]Object, []origin.Skipped, error) {
 	r := &reader{file: file, template: bytes.Contains(text, []byte("{{"))}
-	if bytes.Count(text, []byte("\n"))+bytes.Count(text, []byte(",")) > maxLines {
-		r.add(0, "has more than %d million lines and commas: split the file", maxLines/1_000_000)
+	if bytes.Count(text, []byte("\n"))+bytes.Count(text, []byte(",")) > origin.MaxLines {
+		r.add(0, "has more than %d million lines and commas: split the file", origin.MaxLines/1_000_000)
 		return nil, nil, errors.Join(r.errs...)
 	}
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
@@ -92,7 +92,7 @@ func Read(file string, text []byte) ([]Object, []origin.Skipped, error) {
 			r.syntax(err, 0)
 			break
 		}
-		if detail := oversized(&node); detail != "" {
+		if detail := origin.Oversized(&node); detail != "" {
 			r.add(node.Line, "%s", detail)
 		} else if len(node.Content) > 0 {
 			r.document(node.Content[0], "")

@@ -1,25 +1,23 @@
-package manifest
+package origin
 
 import (
 	"fmt"
 
 	"go.yaml.in/yaml/v3"
-
-	"github.com/hpad/hpad/cmd/hpad/origin"
 )
 
 const (
-	// maxLines is the maximum number of lines and commas of a file. The parser needs up to 300 bytes for
+	// MaxLines is the maximum number of lines and commas of a file. The parser needs up to 300 bytes for
 	// each.
-	maxLines = 1_000_000
+	MaxLines = 1_000_000
 	// maxDepth is the maximum nesting of a document, and maxKeys the maximum size of a mapping. The time
 	// to read a document is quadratic in both.
 	maxDepth = 64
 	maxKeys  = 5000
 )
 
-// oversized returns the reason why a document is too large to be read, or "".
-func oversized(document *yaml.Node) string {
+// Oversized returns the reason why a document is too large to be read, or "".
+func Oversized(document *yaml.Node) string {
 	m := measurer{sizes: map[*yaml.Node]int{}, heights: map[*yaml.Node]int{}}
 	size, _ := m.measure(document, 0)
 	switch {
@@ -27,8 +25,8 @@ func oversized(document *yaml.Node) string {
 		return fmt.Sprintf("has more than %d nested mappings and lists", maxDepth)
 	case m.keys > maxKeys:
 		return fmt.Sprintf("has a mapping with more than %d keys", maxKeys)
-	case size > origin.MaxFile:
-		return fmt.Sprintf("is larger than %d MiB with its aliases: write the values without aliases", origin.MaxFile>>20)
+	case size > MaxFile:
+		return fmt.Sprintf("is larger than %d MiB with its aliases: write the values without aliases", MaxFile>>20)
 	}
 	return ""
 }
@@ -40,7 +38,7 @@ type measurer struct {
 }
 
 // measure returns the approximate size of a node in bytes after its aliases are replaced, at most
-// origin.MaxFile+1, and the number of levels below it. It visits each node once.
+// MaxFile+1, and the number of levels below it. It visits each node once.
 func (m *measurer) measure(node *yaml.Node, depth int) (size, height int) {
 	if node.Kind == yaml.AliasNode { // an alias in its own anchor has no size yet; the decoder rejects it
 		height = m.heights[node.Alias]
@@ -56,7 +54,7 @@ func (m *measurer) measure(node *yaml.Node, depth int) (size, height int) {
 	size = 1 + len(node.Value)
 	for _, inner := range node.Content {
 		more, levels := m.measure(inner, depth+1)
-		size, height = min(size+more, origin.MaxFile+1), max(height, levels+1)
+		size, height = min(size+more, MaxFile+1), max(height, levels+1)
 	}
 	if node.Anchor != "" {
 		m.sizes[node], m.heights[node] = size, height

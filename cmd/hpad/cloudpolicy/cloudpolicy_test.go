@@ -1,0 +1,50 @@
+package cloudpolicy_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/BurntSushi/toml"
+	"gotest.tools/v3/golden"
+
+	"github.com/hpad/hpad/cmd/hpad/cloudpolicy"
+	"github.com/hpad/hpad/cmd/hpad/origin"
+)
+
+// TestConvert compares converted files with golden files.
+func TestConvert(t *testing.T) {
+	for _, file := range []string{"aws.json", "gce.json", "azure.json"} {
+		text, err := os.ReadFile(filepath.Join("testdata", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var from cloudpolicy.Origin
+		if !from.Recognizes(text) {
+			t.Errorf("%s is not recognized", file)
+		}
+		policies, _, err := from.Read(file, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var page strings.Builder
+		for _, a := range origin.Convert(policies, origin.Choices{Source: "prom"}) {
+			page.WriteString(a.TOML() + "\n")
+		}
+		golden.Assert(t, page.String(), "golden/"+file+".toml")
+		var any map[string]any
+		if err := toml.Unmarshal([]byte(page.String()), &any); err != nil {
+			t.Errorf("%v in\n%s", err, page.String())
+		}
+	}
+}
+
+// TestErrors checks that a file with another structure is an error with its name.
+func TestErrors(t *testing.T) {
+	for _, text := range []string{"{\"ScalingPolicies\": 3}", "[{\"targetResourceUri\": 3}]"} {
+		if policies, _, err := (cloudpolicy.Origin{}).Read("f", []byte(text)); len(policies) > 0 || err == nil || !strings.HasPrefix(err.Error(), "f:") {
+			t.Errorf("%s: got %d policies, error %v", text, len(policies), err)
+		}
+	}
+}
