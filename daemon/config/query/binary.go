@@ -102,7 +102,7 @@ func (m meaning) ofConstant(op parser.ItemType, value float64) meaning {
 
 // combined returns the meaning of an arithmetic operation on two operands that are not constant.
 func combined(op parser.ItemType, left, right meaning) meaning {
-	m := meaning{scale: 1, size: 1, words: left.words, matchers: left.matchers, changes: left.changes || right.changes, summed: left.summed || right.summed}
+	m := meaning{scale: 1, size: 1, words: left.words, matchers: left.matchers, past: left.past, changes: left.changes || right.changes, summed: left.summed || right.summed}
 	same := left.kind == right.kind
 	switch op {
 	case parser.ADD:
@@ -208,7 +208,7 @@ func (m meaning) qualifiedBy(part meaning) bool {
 
 // includes reports whether each series of another selector is also selected by this one.
 func (m meaning) includes(part meaning) bool {
-	if len(m.matchers) == 0 || !slices.Equal(m.words, part.words) {
+	if len(m.matchers) == 0 || !slices.Equal(m.words, part.words) || m.past != part.past {
 		return false
 	}
 	selects := map[string]bool{}

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
@@ -47,9 +48,10 @@ type meaning struct {
 	unit unit
 	// size is the value of one unit.
 	size float64
-	// words are the parts of the measured series' name, and matchers selects it.
+	// words are the parts of the measured series' name, and matchers selects it. past is its offset.
 	words    []string
 	matchers []*labels.Matcher
+	past     time.Duration
 	labels   labelSet
 	// counters contains the names of counters from which the value is read without a rate.
 	counters []string
@@ -123,7 +125,7 @@ func (a *analysis) of(expr parser.Expr) meaning {
 func selected(selector *parser.VectorSelector) meaning {
 	name := nameOf(selector)
 	rule, recorded := recordingRule(name)
-	m := meaning{scale: 1, size: 1, words: wordsOf(rule.metric), matchers: selector.LabelMatchers, labels: labelSet{except: true}}
+	m := meaning{scale: 1, size: 1, words: wordsOf(rule.metric), matchers: selector.LabelMatchers, past: selector.OriginalOffset, labels: labelSet{except: true}}
 	for _, matcher := range selector.LabelMatchers {
 		if matcher.Type == labels.MatchEqual && matcher.Value == "" {
 			m.labels = m.labels.without(matcher.Name)
@@ -132,7 +134,7 @@ func selected(selector *parser.VectorSelector) meaning {
 	events := len(m.words) > 0 && slices.Contains([]string{"total", "count", "sum", "bucket"}, m.words[len(m.words)-1])
 	switch {
 	case name == "":
-	case containsAny(m.words, workWords) && !containsAny(m.words, shareWords):
+	case containsAny(m.words, workWords) && !containsAny(withoutStatistic(m.words), shareWords):
 		m.kind = backlog
 	case containsAny(m.words, shareWords) && !events:
 		m.kind = share

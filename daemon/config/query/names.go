@@ -162,6 +162,14 @@ var shareWords = []string{
 	"per", "percent", "percentage", "quantile", "ratio", "second", "seconds", "time", "timestamp", "utilisation", "utilization", "wait",
 }
 
+// withoutStatistic returns the words of a name without the statistic at the end of a metric of CloudWatch.
+func withoutStatistic(words []string) []string {
+	if last := len(words) - 1; last > 0 && words[0] == "aws" && slices.Contains([]string{"average", "maximum", "minimum", "sum"}, words[last]) {
+		return words[:last]
+	}
+	return words
+}
+
 func wordsOf(name string) []string {
 	return strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return r == '_' || r == ':' })
 }
