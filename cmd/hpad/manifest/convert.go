@@ -159,9 +159,12 @@ func (c *choices) fromTrigger(m *draft.Metric, t Trigger) {
 		m.Suggested = []draft.Key{{Name: "query", Value: t.Suggestion}}
 	}
 	if m.Value == "" && m.AverageValue == "" {
-		m.Notes = append(m.Notes, draft.Decide+"the target value: hpad does not know the trigger's key for it.")
+		m.Notes = append(m.Notes, noTarget)
 	}
 }
+
+// noTarget is the note of a metric without a target value.
+const noTarget = draft.Decide + "the target value: the trigger has none that hpad knows."
 
 // combine converts the formula of a ScaledObject. A formula of hpad uses all metrics.
 func (f Modifiers) combine(a *draft.Autoscaler) {
@@ -189,6 +192,12 @@ func (f Modifiers) combine(a *draft.Autoscaler) {
 		}
 		return !used
 	})
+	for i := range a.Metrics { // only the target of the formula has an effect
+		if m := &a.Metrics[i]; m.Value == "" && m.AverageValue == "" && m.Type == "External" {
+			m.AverageValue, m.TargetType = "1", ""
+			m.Notes = slices.DeleteFunc(m.Notes, func(note string) bool { return note == noTarget })
+		}
+	}
 	if len(unused) > 0 {
 		a.Notes = append(a.Notes, fmt.Sprintf("%scombine: the formula does not use %s. KEDA ignores such triggers, except cpu and memory: their proposal counts if it is higher. "+
 			"Add them to the formula, or leave them out.", draft.Decide, strings.Join(unused, ", ")))

@@ -175,6 +175,12 @@ func (r *reader) scaledObject(node *yaml.Node, raw json.RawMessage, object *Obje
 // cannot reach in the same way.
 func (o *Object) explainMinimum(given *scaledObject, spec *autoscalingv2.HorizontalPodAutoscalerSpec) {
 	minimum := *spec.MinReplicas
+	for i := range o.Schedules { // KEDA's HPA does not exceed its maximum
+		if s := &o.Schedules[i]; *s.MinReplicas > spec.MaxReplicas {
+			s.Notes = append(s.Notes, fmt.Sprintf("desiredReplicas is %d, which is above maxReplicaCount.", *s.MinReplicas))
+			s.MinReplicas = &spec.MaxReplicas
+		}
+	}
 	if idle := given.IdleReplicaCount; idle != nil {
 		o.Notes = append(o.Notes, fmt.Sprintf("%smin_replicas: KEDA scales to idleReplicaCount = %d while no trigger is active, and otherwise to at least %d. "+
 			"Use 0 to stop the target when it is idle; it then starts with one instance. Keep %d if it may never stop.", draft.Decide, *idle, minimum, max(minimum, 1)))
@@ -259,16 +265,16 @@ func (r *reader) triggerMetric(node *yaml.Node, path string, i int, given trigge
 	name, container := corev1.ResourceName(given.Type), given.Metadata["containerName"]
 	if given.Type != "cpu" && given.Type != "memory" {
 		scaler := scalers[given.Type]
-		known := append([]string{"serverAddress", "query", "threshold", "ignoreNullValues", "metricName"}, scaler.targets...)
+		known := append([]string{"serverAddress", "query", "threshold", "ignoreNullValues", "metricName", scaler.targetKey(given)}, scaler.targets...)
 		for _, key := range placeholder.FindAllString(scaler.exporter+scaler.query, -1) {
 			known = append(known, strings.Trim(key, "{}"))
 		}
 		source := &autoscalingv2.ExternalMetricSource{Metric: autoscalingv2.MetricIdentifier{Name: cmp.Or(given.Name, fmt.Sprintf("s%d-%s", i, given.Type))}}
-		switch key := scaler.targetKey(given); {
-		case key != "":
-			source.Target = r.triggerTarget(node, path, given, key, scaler.fallback)
-		default: // the value of the target is unknown
+		key := scaler.targetKey(given)
+		if given.Type != prometheusTrigger && given.Metadata[key] == "" && scaler.fallback == "" { // an open decision
 			source.Target = autoscalingv2.MetricTarget{Type: autoscalingv2.AverageValueMetricType}
+		} else {
+			source.Target = r.triggerTarget(node, path, given, key, scaler.fallback)
 		}
 		return autoscalingv2.MetricSpec{Type: autoscalingv2.ExternalMetricSourceType, External: source}, known
 	}

@@ -140,7 +140,7 @@ func TestTriggers(t *testing.T) {
 		got = append(got, conversions[i].TOML())
 	}
 	golden.Assert(t, strings.Join(got, "\n"), "golden/keda-triggers.toml")
-	text := strings.ReplaceAll(fillIn(conversions), `target_type = "AverageValue"`, `average_value = 1`+"\n"+`query = "up"`)
+	text := strings.Replace(fillIn(conversions), `"s2-datadog"`, `"s2-datadog"`+"\n"+`query = "up"`, 1)
 	if _, err := config.Parse("keda.toml", []byte(text)); err != nil {
 		t.Errorf("%v in\n%s", err, text)
 	}

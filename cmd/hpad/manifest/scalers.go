@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"path"
 	"regexp"
-	"slices"
 	"strings"
+
+	"github.com/hpad/hpad/settings/quantity"
 )
 
 // scaler describes a type of KEDA's triggers for which hpad needs a query.
@@ -45,14 +46,30 @@ var scalers = map[string]scaler{
 // prometheusTrigger is the type of the triggers that contain a query.
 const prometheusTrigger = "prometheus"
 
-// targetKey returns the key that contains the target value of a trigger, or "" for an unknown type.
+// targetName matches the names of keys that usually contain the target value of a trigger.
+var targetName = regexp.MustCompile(`^(target.+|value|.+(Value|Threshold|Length|Count|Size|Backlog))$`)
+
+// targetKey returns the key that contains the target value of a trigger. For an unknown type, it is the
+// only key with a number and a usual name. It is "" if there is no such key.
 func (s scaler) targetKey(given trigger) string {
 	for _, key := range s.targets {
 		if given.Metadata[key] != "" {
 			return key
 		}
 	}
-	return slices.Concat(s.targets, []string{""})[0]
+	if len(s.targets) > 0 {
+		return s.targets[0]
+	}
+	var found []string
+	for key, value := range given.Metadata {
+		if parsed, err := quantity.Parse(value); err == nil && parsed.Milli() > 0 && targetName.MatchString(key) && !strings.HasPrefix(key, "activation") {
+			found = append(found, key)
+		}
+	}
+	if len(found) != 1 {
+		return ""
+	}
+	return found[0]
 }
 
 // placeholder matches a key of the metadata in an exporter or a query.
@@ -72,7 +89,11 @@ func filled(text string, metadata map[string]string) string {
 // remedy describes how to read the value of a trigger.
 func (s scaler) remedy(triggerType string, metadata map[string]string) string {
 	if s.exporter == "" {
-		return fmt.Sprintf("a query for the value of KEDA's %s trigger, for example of an exporter's metric", triggerType)
+		guess := ""
+		if key := s.targetKey(trigger{Metadata: metadata}); key != "" {
+			guess = fmt.Sprintf("; the target value was taken from %s, so check it", key)
+		}
+		return fmt.Sprintf("a query for the value of KEDA's %s trigger, for example of an exporter's metric", triggerType) + guess
 	}
 	return "the usual origin of this value is " + filled(s.exporter, metadata)
 }

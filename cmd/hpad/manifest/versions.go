@@ -23,8 +23,9 @@ const useV2 = "convert the object in the version autoscaling/v2 (kubectl get hpa
 
 // versions maps each API version to the decoder of its spec.
 var versions = map[string]func(*reader, *yaml.Node, json.RawMessage) autoscalingv2.HorizontalPodAutoscalerSpec{
-	"autoscaling/v1": (*reader).v1,
-	"autoscaling/v2": (*reader).v2,
+	"autoscaling/v1":      (*reader).v1,
+	"autoscaling/v2":      (*reader).v2,
+	"autoscaling/v2beta2": (*reader).v2, // has the same fields
 }
 
 func (r *reader) v2(node *yaml.Node, raw json.RawMessage) autoscalingv2.HorizontalPodAutoscalerSpec {
