@@ -227,4 +227,4 @@ func targetOf(metric *policy.MetricSpec) (milli int64, utilization bool) {
 	return 0, false
 }
 
-var errCountsUnknown = errors.New("the recording does not contain the number of ready instances")
+var errCountsUnknown = errors.New(`the number of instances is unknown: a CSV file needs rows with the metric "replicas"`)

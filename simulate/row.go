@@ -44,11 +44,12 @@ type row struct {
 	scorer  scorer
 }
 
-// run simulates one policy and adds its row to the result.
-func (s *simulation) run(ctx context.Context, p *Policy, result *Result) error {
+// run simulates one policy. base contains the counts of the first row, or is nil. demand contains the
+// number of instances that the load needs at each tick.
+func (s *simulation) run(ctx context.Context, p *Policy, base []int32) (out *Row, demand []float64, err error) {
 	schedules, err := p.compileSchedules()
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	r := &row{
 		simulation: s, policy: p, spec: p.Spec, schedules: schedules, at: -1, diverged: s.recording.CountsUnknown,
@@ -65,27 +66,25 @@ func (s *simulation) run(ctx context.Context, p *Policy, result *Result) error {
 	r.readings = newReadings(len(r.recorded))
 	r.begin()
 	ticks := len(s.recording.Ticks)
-	out := Row{Label: p.Label, Replicas: make([]int32, 0, ticks), Ready: make([]int32, 0, ticks)}
+	out = &Row{Label: p.Label, Replicas: make([]int32, 0, ticks), Ready: make([]int32, 0, ticks)}
 	var found differences
 	passes := 0
 	for i, now := range r.passes() {
 		if passes++; passes%1000 == 0 && ctx.Err() != nil {
-			return ctx.Err()
+			return nil, nil, ctx.Err()
 		}
 		message := r.message
 		need := r.pass(i, now)
 		for j := len(out.Replicas); j <= i; j++ {
 			out.Replicas, out.Ready = append(out.Replicas, r.before), append(out.Ready, r.served)
-			if len(result.Rows) == 0 {
-				result.Demand = append(result.Demand, need)
-			} else if j >= s.from {
-				found.add(s.recording.Ticks[j].Time, result.Rows[0].Replicas[j], r.before, message)
+			demand = append(demand, need)
+			if base != nil && j >= s.from {
+				found.add(s.recording.Ticks[j].Time, base[j], r.before, message)
 			}
 		}
 	}
 	out.Score, out.Moments = r.scorer.finish(r.assume.Price), found.largest()
-	result.Rows = append(result.Rows, out)
-	return nil
+	return out, demand, nil
 }
 
 // passes iterates over the instants of the policy's passes, with the index of the last tick. They

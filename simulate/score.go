@@ -11,7 +11,7 @@ import (
 type Score struct {
 	InstanceHours float64 `json:"instance_hours"`
 	// Cost is InstanceHours multiplied by the price.
-	Cost float64 `json:"cost,omitempty"`
+	Cost float64 `json:"cost"`
 	// Shortage is the share of time in which the load was above the capacity of the ready instances,
 	// and ShortageDepth the mean part of the load that was above it in that time.
 	Shortage      float64 `json:"shortage"`

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/schedule"
+	"github.com/hpad/hpad/settings/quantity"
 )
 
 // Result contains the rows of a simulation and everything that they depend on.
@@ -70,6 +71,8 @@ type simulation struct {
 	loads [][]float64
 	// arrivals contains the arrivals of each queue after each tick, in items per second.
 	arrivals [][]float64
+	// unproven contains notes about capacities above all recorded values.
+	unproven []Note
 	// low marks ticks at which the load may have been higher than measured.
 	low []bool
 	// from is the first tick that is scored.
@@ -85,9 +88,18 @@ func Run(ctx context.Context, recording *Recording, policies []Policy, assume As
 	}
 	result := s.result()
 	for i := range policies {
-		if err := s.run(ctx, &policies[i], result); err != nil {
+		var base []int32
+		if i > 0 {
+			base = result.Rows[0].Replicas
+		}
+		row, demand, err := s.run(ctx, &policies[i], base)
+		if err != nil {
 			return nil, err
 		}
+		if i == 0 {
+			result.Demand = demand
+		}
+		result.Rows = append(result.Rows, *row)
 	}
 	return result, nil
 }
@@ -121,6 +133,7 @@ func prepare(recording *Recording, policies []Policy, assume Assumptions) (*simu
 	if err := s.measureLoads(); err != nil {
 		return nil, err
 	}
+	s.noteUnproven()
 	return s, nil
 }
 
@@ -134,6 +147,7 @@ func (s *simulation) result() *Result {
 	if s.formula.Name != "" {
 		result.Metrics = append(result.Metrics, s.formula)
 	}
+	result.Notes = append(slices.Clip(result.Notes), s.unproven...)
 	for i := range r.Ticks {
 		result.Times[i] = r.Ticks[i].Time
 		if s.manual[i] == manualChange {
@@ -265,6 +279,27 @@ func (s *simulation) measureLoads() error {
 		}
 	}
 	return nil
+}
+
+// noteUnproven adds a note for each metric whose default capacity is above all values that an
+// instance had.
+func (s *simulation) noteUnproven() {
+	for m := range s.models {
+		model, highest := &s.models[m], 0.0
+		if s.recording.CountsUnknown || s.shared[m] || model.Utilization || model.CapacityMilli == 0 || s.assume.Metrics[model.Name].CapacityMilli != 0 {
+			continue
+		}
+		for i := range s.recording.Ticks {
+			if serving := s.recording.Ticks[i].serving(); serving > 0 && s.loads[m][i]/float64(serving) > highest {
+				highest = s.loads[m][i] / float64(serving)
+			}
+		}
+		if highest < float64(model.CapacityMilli) {
+			s.unproven = append(s.unproven, Note{Time: s.recording.Ticks[0].Time, Text: fmt.Sprintf(
+				"metric %s: an instance had at most %s, so that it is not certain that it can carry %s: set its capacity with --assume %s=%s:CAPACITY",
+				model.Name, quantity.FormatDecimal(int64(highest)), quantity.FormatDecimal(model.CapacityMilli), model.Name, model.Model)})
+		}
+	}
 }
 
 // lowConfidence is the share of the recorded capacity from which a load is only a lower bound.

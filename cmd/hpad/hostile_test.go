@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,6 +19,8 @@ import (
 	"github.com/hpad/hpad/cmd/hpad/show"
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/api/apitest"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/simulate"
 )
 
 // hostile is a string that could start new lines or cells, or control a terminal.
@@ -85,6 +88,21 @@ func serveDaemon(t *testing.T, daemon *apitest.Daemon) string {
 	return socket
 }
 
+// passes returns a recording and a policy whose names end with a text.
+func passes(text string) (simulate.Recording, []simulate.Policy) {
+	recording := simulate.Recording{Name: "checkout" + text, Origin: simulate.FromGraphs, Metrics: []string{"jobs" + text}, Step: time.Minute}
+	recording.Notes = []simulate.Note{{Time: now, Text: "a note" + text}}
+	for i := range int32(20) {
+		recording.Ticks = append(recording.Ticks, simulate.Tick{
+			Time: now.Add(time.Duration(i) * time.Minute), Replicas: 2 + i/10, Desired: 2 + (i+1)/10, Observed: 2, Ready: 2, Readings: []simulate.Reading{{Milli: 30_000}},
+		})
+	}
+	spec := policy.Default(policy.Spec{MaxReplicas: 9, Metrics: []policy.MetricSpec{{
+		Type: policy.ExternalMetric, Name: "jobs" + text, Target: policy.MetricTarget{Type: policy.AverageValueTarget, AverageValueMilli: new(int64(10_000))},
+	}}})
+	return recording, []simulate.Policy{{Label: "active" + text, Spec: spec}}
+}
+
 // TestHostileText adds control characters to all strings of a daemon. Each command must print the
 // same number of lines as without them, and only printable characters. JSON output preserves the
 // strings.
@@ -97,6 +115,8 @@ func TestHostileText(t *testing.T) {
 	odd.Alive, odd.Listed, odd.List, odd.State = poisoned(t, plain.Alive), poisoned(t, plain.Listed), poisoned(t, plain.List), poisoned(t, plain.State)
 	odd.Targets, odd.Recorded, odd.Verified = poisoned(t, plain.Targets), poisoned(t, plain.Recorded), poisoned(t, plain.Verified)
 	odd.Paused, odd.Changes, odd.Lacks = poisoned(t, plain.Paused), poisoned(t, plain.Changes), poisoned(t, plain.Lacks)
+	plain.Passes, plain.Simulated = passes("")
+	odd.Passes, odd.Simulated = passes(hostile)
 	sockets := []string{serveDaemon(t, plain), serveDaemon(t, odd)}
 	run := func(n int, args ...string) (string, string) {
 		var out, failed bytes.Buffer
@@ -142,7 +162,7 @@ func TestHostileText(t *testing.T) {
 		check(args, failed, withoutErr)
 	}
 	for n, view := range plain.List {
-		for _, command := range []string{"get", "describe", "explain", "history", "evaluate", "pause", "resume", "logs"} {
+		for _, command := range []string{"get", "describe", "explain", "history", "simulate", "evaluate", "pause", "resume", "logs"} {
 			without, _ := run(0, command, view.Name)
 			out, failed := run(1, command, odd.List[n].Name)
 			check([]string{command, view.Name}, out, without)

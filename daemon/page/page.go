@@ -78,6 +78,9 @@ func withPolicy(next http.Handler) http.Handler {
 //go:embed assets
 var assetFiles embed.FS
 
+// Asset returns one of the files in assets, for pages outside the daemon.
+func Asset(name string) ([]byte, error) { return assetFiles.ReadFile("assets/" + name) }
+
 // asset serves a file. Browsers cache it and revalidate it by its hash.
 func asset(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("file")

@@ -47,3 +47,8 @@ func (t *Table) write(w io.Writer, header []string, rows [][]string) error {
 	_, err := io.WriteString(w, text.String())
 	return err
 }
+
+// Rows writes a table with any columns.
+func (t *Table) Rows(w io.Writer, header []string, rows [][]string) error {
+	return t.write(w, header, rows)
+}

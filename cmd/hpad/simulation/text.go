@@ -1,0 +1,165 @@
+// Package simulation renders the results of simulations, and evaluates conditions on them.
+package simulation
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hpad/hpad/cmd/hpad/show"
+	"github.com/hpad/hpad/daemon/explain"
+	"github.com/hpad/hpad/settings/quantity"
+	"github.com/hpad/hpad/simulate"
+)
+
+// columns are the columns of the table. Cost is omitted without a price.
+var columns = []struct {
+	name string
+	cell func(*simulate.Score) string
+}{
+	{"HOURS", func(s *simulate.Score) string { return decimal(s.InstanceHours, 1) }},
+	{"COST", func(s *simulate.Score) string { return decimal(s.Cost, 2) }},
+	{"SHORTAGE", func(s *simulate.Score) string { return share(s.Shortage, s.ShortageDepth) }},
+	{"LONGEST", func(s *simulate.Score) string { return minutes(s.LongestShortage) }},
+	{"SURPLUS", func(s *simulate.Score) string { return share(s.Surplus, s.SurplusDepth) }},
+	{"P95", func(s *simulate.Score) string { return percent(s.UtilizationP95) }},
+	{"P99", func(s *simulate.Score) string { return percent(s.UtilizationP99) }},
+	{"CHANGES", func(s *simulate.Score) string { return decimal(s.ChangesPerDay, 1) }},
+	{"REVERSALS", func(s *simulate.Score) string { return decimal(s.ReversalsPerDay, 1) }},
+	{"AT MAX", func(s *simulate.Score) string { return minutes(s.MinutesAtMax) }},
+	{"UNSURE", func(s *simulate.Score) string { return minutes(s.LowConfidence) }},
+}
+
+// Header returns the names of the columns of [Cells], after the name of the policy.
+func Header(priced bool) (names []string) {
+	for _, c := range columns {
+		if priced || c.name != "COST" {
+			names = append(names, c.name)
+		}
+	}
+	return names
+}
+
+// Cells returns the cells of a row, after its label.
+func Cells(s *simulate.Score, priced bool) (cells []string) {
+	for _, c := range columns {
+		if priced || c.name != "COST" {
+			cells = append(cells, c.cell(s))
+		}
+	}
+	return cells
+}
+
+// Text writes a result as text, with times in a zone.
+func Text(w io.Writer, result *simulate.Result, priced bool, zone *time.Location) error {
+	var page strings.Builder
+	for _, line := range Assumed(result, zone) {
+		page.WriteString(line + "\n")
+	}
+	page.WriteString("\n")
+	rows := make([][]string, 0, len(result.Rows))
+	for i := range result.Rows {
+		rows = append(rows, append([]string{result.Rows[i].Label}, Cells(&result.Rows[i].Score, priced)...))
+	}
+	if err := new(show.Table).Rows(&page, append([]string{"POLICY"}, Header(priced)...), rows); err != nil {
+		return err
+	}
+	for i := range result.Rows {
+		row := &result.Rows[i]
+		if len(row.Moments) == 0 {
+			continue
+		}
+		fmt.Fprintf(&page, "\nThe largest differences with %s:\n", row.Label)
+		for j := range row.Moments {
+			page.WriteString("  " + Moment(&row.Moments[j], zone) + "\n")
+		}
+	}
+	_, err := io.WriteString(w, page.String())
+	return err
+}
+
+// Moment describes a difference between two policies.
+func Moment(m *simulate.Moment, zone *time.Location) string {
+	return fmt.Sprintf("%s to %s: up to %d instead of %d replicas: %s", stamp(m.From, zone), stamp(m.Until, zone), m.Replicas, m.First, m.Message)
+}
+
+// Assumed describes the data and the assumptions of a result, one per line.
+func Assumed(r *simulate.Result, zone *time.Location) []string {
+	lines := []string{
+		fmt.Sprintf("%s: %s to %s, from %s", r.Name, stamp(r.From, zone), stamp(r.Until, zone), origins[r.Origin]),
+	}
+	for i := range r.Metrics {
+		if m := &r.Metrics[i]; m.Model != "" || m.CapacityMilli != 0 {
+			lines = append(lines, "metric "+m.Name+": "+model(m))
+		}
+	}
+	lines = append(lines, "start-up: "+delay(&r.Startup, "scale-up")+"; drain: "+delay(&r.Drain, "scale-down"))
+	if r.ManualChanges > 0 {
+		lines = append(lines, explain.Plural(r.ManualChanges, "manual change")+" by other writers, in all rows")
+	}
+	if r.Holes > 0 {
+		lines = append(lines, explain.Plural(r.Holes, "period")+" without data: the count stays the same")
+	}
+	for i := range r.Notes {
+		lines = append(lines, "note: "+stamp(r.Notes[i].Time, zone)+": "+r.Notes[i].Text)
+	}
+	return lines
+}
+
+var origins = map[simulate.Origin]string{
+	simulate.FromGraphs: "hpad's graphs", simulate.FromPrometheus: "the metric's source", simulate.FromCSV: "the CSV file",
+}
+
+func model(m *simulate.MetricModel) string {
+	text := string(m.Model)
+	switch {
+	case m.Model == "":
+		text = "formula"
+	case m.Given:
+		text += " (--assume)"
+	}
+	if m.PerSecond > 0 {
+		text += ", one instance completes " + decimal(m.PerSecond, 2) + " a second"
+		if m.Estimated {
+			text += " (estimate)"
+		}
+	}
+	if m.CapacityMilli == 0 || m.Model == simulate.Fixed {
+		return text
+	}
+	capacity := quantity.FormatDecimal(m.CapacityMilli)
+	if m.Utilization {
+		capacity += " %"
+	}
+	return text + ", shortage above " + capacity + " per instance"
+}
+
+func delay(d *simulate.Delay, change string) string {
+	switch {
+	case d.Given:
+		return d.Duration.String() + " (given)"
+	case d.Measured > 0:
+		return fmt.Sprintf("%s (median of %s)", d.Duration, explain.Plural(d.Measured, change))
+	}
+	return d.Duration.String() + " (assumed, because the data shows no complete " + change + ")"
+}
+
+func stamp(t time.Time, zone *time.Location) string { return t.In(zone).Format("2006-01-02 15:04 MST") }
+
+func decimal(v float64, digits int) string { return strconv.FormatFloat(v, 'f', digits, 64) }
+
+func percent(v float64) string { return decimal(100*v, 0) + "%" }
+
+// share describes a share of time, and its depth in that time.
+func share(v, depth float64) string {
+	if v == 0 {
+		return "0%"
+	}
+	return decimal(100*v, 2) + "% by " + percent(depth)
+}
+
+func minutes(v float64) string {
+	return (time.Duration(v*float64(time.Minute)) + time.Second/2).Truncate(time.Second).String()
+}
