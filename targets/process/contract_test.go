@@ -76,13 +76,13 @@ func (w *fixture) fleetEnv(t *testing.T) targets.Env {
 	env := targets.Env{Store: &w.store, OutputDir: filepath.Join(w.dir, "output"), Output: func(_, _ string) io.Writer { return &w.output }}
 	if w.survive {
 		env.Exiting = func() bool { return true }
-		t.Cleanup(w.killSurvivors)
+		t.Cleanup(func() { w.killSurvivors(t) })
 	}
 	return env
 }
 
-// killSurvivors kills the recorded processes.
-func (w *fixture) killSurvivors() {
+// killSurvivors kills the recorded processes, and waits for the end of the collector.
+func (w *fixture) killSurvivors(t *testing.T) {
 	stored, _ := w.store.List(context.Background(), recordPrefix)
 	for _, text := range stored {
 		var r record
@@ -91,6 +91,17 @@ func (w *fixture) killSurvivors() {
 			_, _ = syscall.Wait4(r.PID, nil, 0, nil)
 		}
 	}
+	dir, err := os.Open(filepath.Join(w.dir, "output"))
+	if err != nil {
+		return
+	}
+	defer func() { _ = dir.Close() }()
+	eventually(t, func() string {
+		if syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
+			return "the collector has ended"
+		}
+		return ""
+	})
 }
 
 func (w *fixture) touch(t *testing.T, name string, there bool) {

@@ -80,7 +80,7 @@ func (f *Fleet) Start(ctx context.Context) error {
 	f.started = true
 	f.takeOver()
 	if f.launcher == nil {
-		f.launcher = newLauncher()
+		f.launcher = newLauncher(f.env.OutputDir)
 		f.addRemoved(ctx)
 	}
 	names := slices.Sorted(maps.Keys(f.services))

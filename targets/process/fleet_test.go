@@ -959,8 +959,8 @@ func TestNothingLeaks(t *testing.T) {
 		if after := count(); after > before {
 			return fmt.Sprintf("%d open files, want at most %d", after, before)
 		}
-		if children := childrenOf(t, os.Getpid()); len(children) != 1 {
-			return fmt.Sprintf("got children %v, want one instance", children)
+		if children := childrenOf(t, os.Getpid()); len(children) != 2 {
+			return fmt.Sprintf("got children %v, want one instance and the collector", children)
 		}
 		return ""
 	})
@@ -993,7 +993,7 @@ func TestEnvironment(t *testing.T) {
 // TestOutput checks the division of output into lines, and that a large file is emptied.
 // TestPortWaitEnds checks that an instance that waits for a port can be stopped.
 func TestPortWaitEnds(t *testing.T) {
-	n := newLauncher()
+	n := newLauncher(t.TempDir())
 	ignore := func(string) {}
 	defer n.release()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -114,7 +114,7 @@ func adoptInstance(r record, process *child, s *service, config Service) *instan
 	if i.env.OutputDir != "" {
 		path = filepath.Join(i.env.OutputDir, i.service, i.id+".log")
 	}
-	i.out = openOutput(path, to, i.launcher.relay.mark)
+	i.out = openOutput(path, to, i.launcher)
 	i.out.seek(r.Output)
 	i.out.start = r.OutputStart
 	i.launcher.relay.add(i.out)
@@ -173,6 +173,7 @@ func (i *instance) run() {
 			return
 		}
 		state = backoff.Failed(state, time.Since(started), time.Now())
+		i.out.flush()
 		i.setFailed(err, state.Starts+1)
 		i.out.printf("%s: %s; restarting in %v", i.name, describe(err), state.Wait)
 		select {
@@ -199,7 +200,9 @@ func (i *instance) finish() {
 // runOnce starts a process unless it is running, waits until it ends, and returns its error. It
 // returns earlier if the instance is detached.
 func (i *instance) runOnce(child *child) error {
-	if child == nil {
+	if child != nil {
+		i.out.flush() // the collector may have ended with hpad
+	} else {
 		i.out.begin()
 		i.save(unknownOffset)
 		var err error
@@ -251,8 +254,8 @@ func (i *instance) command() *exec.Cmd {
 	cmd := exec.Command(i.config.Command[0], slices.Concat(i.config.Command[1:], i.config.Args)...)
 	cmd.Dir = i.config.Dir
 	cmd.Env = i.environment()
-	if i.out.file != nil {
-		cmd.Stdout, cmd.Stderr = i.out.file, i.out.file
+	if fifo := i.out.writeEnd(); fifo != nil {
+		cmd.Stdout, cmd.Stderr = fifo, fifo
 	}
 	return cmd
 }

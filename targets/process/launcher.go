@@ -13,8 +13,9 @@ import (
 // launcher starts processes and assigns ports. Fleets that succeed each other at reloads share
 // it. The last fleet stops it.
 type launcher struct {
-	starts chan func()
-	relay  *relay
+	starts    chan func()
+	relay     *relay
+	collector *collector
 
 	mu     sync.Mutex
 	owners int
@@ -26,9 +27,10 @@ type launcher struct {
 	freed chan struct{}
 }
 
-// newLauncher returns a launcher with one owner.
-func newLauncher() *launcher {
+// newLauncher returns a launcher with one owner. outputDir is the directory for output.
+func newLauncher(outputDir string) *launcher {
 	n := &launcher{starts: make(chan func()), relay: newRelay(), owners: 1, ended: make(chan struct{}), ports: map[int]bool{}, sockets: map[socket]string{}, freed: make(chan struct{})}
+	n.collector = newCollector(outputDir, func(cmd *exec.Cmd) (*child, error) { return n.start(cmd, false) }, n.collectAll)
 	guard.Go(n.startAll)
 	return n
 }
@@ -47,9 +49,17 @@ func (n *launcher) release() {
 	last := n.owners == 0
 	n.mu.Unlock()
 	if last {
+		n.collector.close()
 		close(n.starts)
 		<-n.ended
 		n.relay.stop()
+	}
+}
+
+// collectAll continues to collect the output of all instances after the collector has ended.
+func (n *launcher) collectAll() {
+	for _, o := range n.relay.all() {
+		_, _ = o.collect(collectorStart) // the output waits in the FIFO
 	}
 }
 

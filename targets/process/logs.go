@@ -12,8 +12,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// WriteLogs writes the output of an instance. hpad may have emptied the file since the start of the
-// process.
+// WriteLogs writes the output of an instance.
 func (f *Fleet) WriteLogs(ctx context.Context, ref targets.Ref, id string, query targets.LogQuery, to io.Writer) error {
 	s, err := f.base.Target(ref)
 	if err != nil {
@@ -29,77 +28,86 @@ func (f *Fleet) WriteLogs(ctx context.Context, ref targets.Ref, id string, query
 	case all[at].out.path == "":
 		return errors.New("the output is not stored")
 	}
+	all[at].out.flush()
 	file, err := os.Open(all[at].out.path)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = file.Close() }()
-	info, err := file.Stat()
-	if err != nil {
-		return err
-	}
-	end := info.Size()
+	first, end, _, _ := logBounds(file)
 	if query.Previous {
-		if end, err = all[at].previousEnd(end); err != nil {
+		if end, err = all[at].previousEnd(first, end); err != nil {
 			return err
 		}
 	}
-	offset, err := lastLines(file, end, query.Lines)
-	if query.Previous && err == nil {
-		_, err = io.Copy(to, io.NewSectionReader(file, offset, end-offset))
+	offset := lastLines(file, first, end, query.Lines)
+	if offset, err = copyLog(to, file, offset, end); err != nil || query.Previous || !query.Follow {
 		return err
 	}
+	return all[at].follow(ctx, file, offset, to)
+}
+
+// copyLog copies the output between two offsets, as far as it exists. It returns the offset after it.
+func copyLog(to io.Writer, file *os.File, offset, end int64) (int64, error) {
+	buffer := make([]byte, maxLine)
+	for offset < end {
+		n, at := readLog(file, buffer[:min(maxLine, end-offset)], offset)
+		if n == 0 {
+			break
+		}
+		if _, err := to.Write(buffer[:n]); err != nil {
+			return offset, err
+		}
+		offset = at + int64(n)
+	}
+	return offset, nil
+}
+
+// follow writes new output until the instance has ended.
+func (i *instance) follow(ctx context.Context, file *os.File, offset int64, to io.Writer) error {
 	poll := time.NewTicker(relayInterval)
 	defer poll.Stop()
-	for err == nil {
-		var n int64
-		if n, err = io.Copy(to, io.NewSectionReader(file, offset, maxOutput)); err != nil || !query.Follow {
+	for ended := false; ; {
+		var err error
+		if offset, err = copyLog(to, file, offset, offset+maxOutput); err != nil || ended {
 			return err
 		}
-		offset += n
 		select {
 		case <-poll.C:
-		case <-all[at].ended:
-			query.Follow = false // write the rest
+		case <-i.ended:
+			ended = true // write the rest
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		if info, err = file.Stat(); err == nil && info.Size() < offset { // the file was truncated
-			offset = 0
-		}
 	}
-	return err
 }
 
-// previousEnd returns the end of the output before the start of the current process in a file with a
-// size.
-func (i *instance) previousEnd(size int64) (int64, error) {
+// previousEnd returns the end of the output before the start of the current process.
+func (i *instance) previousEnd(first, end int64) (int64, error) {
 	i.mu.Lock()
 	running := i.child != nil
 	i.mu.Unlock()
 	if !running {
-		return size, nil
+		return end, nil
 	}
 	start := i.out.startOffset()
-	if start == 0 || start > size {
+	if start <= first || start > end {
 		return 0, errors.New("there is no output of a previous process")
 	}
 	return start, nil
 }
 
-// lastLines returns the offset of the last lines before an offset in a file. It reads backward in
-// blocks, and returns fewer lines if they have more than maxOutput bytes.
-func lastLines(file *os.File, end int64, lines int) (int64, error) {
-	oldest := max(0, end-maxOutput)
+// lastLines returns the offset of the last lines between two offsets. It reads backward in blocks.
+func lastLines(file *os.File, first, end int64, lines int) int64 {
 	if lines <= 0 {
-		return end, nil
+		return end
 	}
 	block := make([]byte, maxLine)
-	for end--; end > oldest; { // the last byte ends the last line
-		start := max(oldest, end-int64(len(block)))
-		n, err := file.ReadAt(block[:end-start], start)
-		if err != nil && !errors.Is(err, io.EOF) {
-			return 0, err
+	for end--; end > first; { // the last byte ends the last line
+		start := max(first, end-int64(len(block)))
+		n, at := readLog(file, block[:end-start], start)
+		if at != start || n == 0 {
+			return end // the file was emptied
 		}
 		for text := block[:n]; ; lines-- {
 			at := bytes.LastIndexByte(text, '\n')
@@ -107,11 +115,11 @@ func lastLines(file *os.File, end int64, lines int) (int64, error) {
 				break
 			}
 			if lines == 1 {
-				return start + int64(at) + 1, nil
+				return start + int64(at) + 1
 			}
 			text = text[:at]
 		}
 		end = start
 	}
-	return oldest, nil
+	return first
 }

@@ -7,39 +7,39 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 )
 
 const (
 	// maxLine is the length at which a line of output is split.
 	maxLine = 64 << 10
-	// maxOutput is the size above which a file with output is emptied.
-	maxOutput = 8 << 20
 	// maxMessages limits the messages from hpad itself that wait for the writer.
 	maxMessages = 32
 	// unknownOffset means that hpad was killed, so the end of the relayed output is unknown.
 	unknownOffset = -1
 )
 
-// output is a file that the processes of an instance append to. A relay passes new lines to a
-// writer, each with one call of Write. It ignores errors of the writer, because they must not stop
-// a process. Only relayPart waits for the writer.
+// output is the output of the processes of an instance. The processes write to a FIFO, and the
+// collector writes the last part of their output to a file. A relay passes new lines to a writer,
+// each with one call of Write. It ignores errors of the writer, because they must not stop a
+// process. Only relayPart waits for the writer.
 type output struct {
-	// path is empty, and file is nil, if the output is discarded.
-	path string
-	file *os.File
-	to   io.Writer
-	// changed is called when there is something to relay. watch is the number of the relay's watch,
-	// or -1.
-	changed func(*output)
-	watch   int
+	// path is empty, and file and fifo are nil, if the output is discarded.
+	path       string
+	file, fifo *os.File
+	to         io.Writer
+	launcher   *launcher
+	// watch is the number of the relay's watch, or -1.
+	watch int
 
 	mu sync.Mutex
-	// offset is the end of the part of the file that was read. rest is its incomplete last line.
+	// offset is the end of the output that was read. rest is its incomplete last line.
 	offset int64
 	rest   []byte
-	// start is the size of the file at the start of the current process, or 0 if the file was emptied
-	// since.
+	// start is the offset of the output of the current process.
 	start int64
+	// uncollected is set while the collector does not read the FIFO. Processes then start without it.
+	uncollected bool
 	// dropped is the number of bytes that were not relayed, and reported the number that the last
 	// message contains.
 	dropped, reported int64
@@ -56,8 +56,8 @@ type message struct {
 
 // openOutput opens the file of an instance. If path is empty or the file cannot be opened, the
 // output is discarded. If the writer is nil, lines are not relayed.
-func openOutput(path string, to io.Writer, changed func(*output)) *output {
-	o := &output{to: to, changed: changed, watch: -1}
+func openOutput(path string, to io.Writer, launcher *launcher) *output {
+	o := &output{to: to, launcher: launcher, watch: -1}
 	if to == nil {
 		o.to = io.Discard
 	}
@@ -66,10 +66,14 @@ func openOutput(path string, to io.Writer, changed func(*output)) *output {
 	}
 	err := os.MkdirAll(filepath.Dir(path), 0o700)
 	if err == nil {
-		o.file, err = os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
+		o.fifo, err = openFIFO(fifoOf(path))
+	}
+	if err == nil {
+		o.file, err = os.OpenFile(path, os.O_CREATE|os.O_RDONLY, 0o600)
 	}
 	if err != nil {
-		o.file = nil
+		o.close()
+		o.file, o.fifo = nil, nil
 		o.printf("output is lost: %v", err)
 		return o
 	}
@@ -84,22 +88,44 @@ func (o *output) seek(offset int64) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if info, err := o.file.Stat(); err == nil && (offset < 0 || offset > info.Size()) {
-		offset = info.Size()
+	if _, end, _, ok := logBounds(o.file); ok && (offset < 0 || offset > end) {
+		offset = end
 	}
-	o.offset = offset
+	o.offset = max(0, offset)
 }
 
-// begin records the start of a process.
-func (o *output) begin() {
+// collect makes the collector read the output, and returns the number of bytes of output.
+func (o *output) collect(limit time.Duration) (end int64, err error) {
 	if o.file == nil {
-		return
+		return 0, nil
 	}
+	return o.launcher.collector.collect(o.path, limit)
+}
+
+// flush waits until the output that exists is in the file, at most for flushLimit.
+func (o *output) flush() {
+	_, _ = o.collect(flushLimit) // the rest is relayed later
+}
+
+// begin prepares the output for the start of a process.
+func (o *output) begin() {
+	end, err := o.collect(collectorStart)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if info, err := o.file.Stat(); err == nil {
-		o.start = info.Size()
+	if o.start, o.uncollected = end, err != nil; err != nil {
+		o.add("output is lost: %v", err)
+		o.launcher.relay.mark(o)
 	}
+}
+
+// writeEnd returns the file that a process writes to, or nil if its output is discarded.
+func (o *output) writeEnd() *os.File {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.uncollected {
+		return nil
+	}
+	return o.fifo
 }
 
 // startOffset returns the start of the output of the current process, or 0 if there is no earlier
@@ -108,31 +134,6 @@ func (o *output) startOffset() int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.start
-}
-
-// limit empties a file that is too large. It drops the lines that were not relayed by then, because
-// the file would otherwise fill the disk if the process writes faster than the writer.
-func (o *output) limit() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.file == nil || o.ended {
-		return
-	}
-	info, err := o.file.Stat()
-	if err != nil {
-		return
-	}
-	if info.Size() < o.offset { // another program truncated the file
-		o.offset = 0
-	}
-	if info.Size() > maxOutput && o.file.Truncate(0) == nil {
-		dropped := info.Size() - o.offset
-		o.offset, o.start = 0, 0
-		for i := range o.messages {
-			o.messages[i].at = 0
-		}
-		o.drop(dropped)
-	}
 }
 
 // drop counts bytes that are not relayed. It reports only the first of them, and the total is
@@ -171,12 +172,16 @@ func (o *output) next(buffer []byte) (lines [][]byte, n int, end bool) {
 		buffer = buffer[:min(int64(len(buffer)), max(0, o.messages[0].at-o.offset))]
 	}
 	if o.file != nil {
-		n, _ = o.file.ReadAt(buffer, o.offset)
-		o.offset += int64(n)
+		var at int64
+		if n, at = readLog(o.file, buffer, o.offset); at > o.offset {
+			o.drop(at - o.offset)
+			lines = o.endLine()
+		}
+		o.offset = at + int64(n)
 	}
 	switch {
 	case n > 0:
-		return o.split(buffer[:n]), n, false
+		return append(lines, o.split(buffer[:n])...), n, false
 	case len(o.messages) == 0 && o.ending && o.dropped > o.reported:
 		o.reported = o.dropped
 		o.add("%d bytes of output were dropped", o.dropped)
@@ -187,13 +192,21 @@ func (o *output) next(buffer []byte) (lines [][]byte, n int, end bool) {
 		}
 		o.closeLocked()
 	}
-	if len(o.rest) > 0 {
-		lines, o.rest = append(lines, append(o.rest, '\n')), nil
-	}
+	lines = append(lines, o.endLine()...)
 	if len(o.messages) > 0 {
 		lines, o.messages = append(lines, []byte("hpad: "+o.messages[0].text+"\n")), o.messages[1:]
 	}
 	return lines, 0, end
+}
+
+// endLine returns the incomplete last line, if any. The caller must hold mu.
+func (o *output) endLine() [][]byte {
+	if len(o.rest) == 0 {
+		return nil
+	}
+	line := append(o.rest, '\n')
+	o.rest = nil
+	return [][]byte{line}
 }
 
 // split returns complete lines and buffers an incomplete line. The caller must hold mu.
@@ -218,7 +231,7 @@ func (o *output) printf(format string, args ...any) {
 	o.mu.Lock()
 	o.add(format, args...)
 	o.mu.Unlock()
-	o.changed(o)
+	o.launcher.relay.mark(o)
 }
 
 // add adds a line from hpad itself. The caller must hold mu.
@@ -228,8 +241,8 @@ func (o *output) add(format string, args ...any) {
 	}
 	at := o.offset
 	if o.file != nil {
-		if info, err := o.file.Stat(); err == nil {
-			at = info.Size()
+		if _, end, _, ok := logBounds(o.file); ok {
+			at = end
 		}
 	}
 	o.messages = append(o.messages, message{fmt.Sprintf(format, args...), at})
@@ -252,24 +265,33 @@ func (o *output) hasEnded() bool {
 // remove deletes the file. The relay writes the rest of the output and then closes the file. After
 // an overflow, it writes only the last lines.
 func (o *output) remove() {
+	o.flush()
 	if o.path != "" {
-		_ = os.Remove(o.path)
+		_, _ = os.Remove(o.path), os.Remove(fifoOf(o.path))
 	}
 	o.mu.Lock()
 	o.ending = true
 	if o.dropped > 0 {
-		if info, err := o.file.Stat(); err == nil && info.Size()-o.offset > maxLine {
-			o.drop(info.Size() - maxLine - o.offset)
-			o.offset = info.Size() - maxLine
+		if _, end, _, ok := logBounds(o.file); ok && end-o.offset > maxLine {
+			o.drop(end - maxLine - o.offset)
+			o.offset = end - maxLine
 		}
 	}
 	o.mu.Unlock()
-	o.changed(o)
+	o.launcher.relay.mark(o)
 }
 
 func (o *output) closeLocked() {
-	if !o.ended && o.file != nil {
-		_ = o.file.Close()
+	if !o.ended {
+		o.close()
 	}
 	o.ended = true
+}
+
+func (o *output) close() {
+	for _, file := range []*os.File{o.file, o.fifo} {
+		if file != nil {
+			_ = file.Close()
+		}
+	}
 }

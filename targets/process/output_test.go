@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/hpad/hpad/guard"
@@ -23,28 +25,40 @@ func (w writes) Write(line []byte) (int, error) {
 
 func (o *output) relayForTest() { o.relayPart(2*maxOutput, make([]byte, maxLine)) }
 
+// openTestOutput returns an output whose lines the relay does not relay.
+func openTestOutput(t *testing.T, path string, to io.Writer) *output {
+	n := newLauncher(filepath.Dir(path))
+	t.Cleanup(n.release)
+	return openOutput(path, to, n)
+}
+
+// put writes as a process does.
+func (o *output) put(t *testing.T, text string) {
+	t.Helper()
+	if _, err := o.fifo.WriteString(text); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.collect(patience); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestOutput(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "dir", "a.log")
 	var got []string
-	ignore := func(*output) {}
-	o := openOutput(path, writes(func(line string) { got = append(got, line) }), ignore)
+	o := openTestOutput(t, path, writes(func(line string) { got = append(got, line) }))
 	for _, piece := range []string{"one\ntw", "o\n\nthr", "ee"} {
-		if _, err := o.file.WriteString(piece); err != nil {
-			t.Fatal(err)
-		}
+		o.put(t, piece)
 		o.relayForTest()
 	}
 	o.printf("a %s", "message")
 	o.relayForTest()
-	if _, err := o.file.WriteString(strings.Repeat("x", maxLine+1)); err != nil {
-		t.Fatal(err)
-	}
+	o.put(t, strings.Repeat("x", maxLine/2))
+	o.put(t, strings.Repeat("x", maxLine/2+1))
 	o.relayForTest()
 	end := o.detach()
-	again := openOutput(path, o.to, ignore)
-	if _, err := again.file.WriteString("\nafter a restart\n"); err != nil {
-		t.Fatal(err)
-	}
+	again := openTestOutput(t, path, o.to)
+	again.put(t, "\nafter a restart\n")
 	again.seek(end)
 	again.relayForTest()
 	want := []string{"one\n", "two\n", "\n", "three\n", "hpad: a message\n", strings.Repeat("x", maxLine) + "\n", "x\n", "after a restart\n"}
@@ -52,7 +66,7 @@ func TestOutput(t *testing.T) {
 		t.Errorf("lines = %q, want %q", got, want)
 	}
 	again.remove()
-	if again.relayForTest(); exists(path) || !again.hasEnded() {
+	if again.relayForTest(); exists(path) || exists(fifoOf(path)) || !again.hasEnded() {
 		t.Error("the output was not removed")
 	}
 }
@@ -72,44 +86,37 @@ func (f *flood) Write(line []byte) (int, error) {
 	return f.buffer.Write(line)
 }
 
-// TestOutputIsBounded checks that a file stays small although nothing is relayed, and that the
-// dropped lines are reported once.
+// TestOutputIsBounded checks that a file is never too large although a process writes as fast as it
+// can and nothing is relayed, and that the dropped lines are reported once.
 func TestOutputIsBounded(t *testing.T) {
-	for _, watched := range []bool{true, false} {
-		t.Run(fmt.Sprint("watched: ", watched), func(t *testing.T) { testOutputIsBounded(t, watched) })
-	}
-}
-
-func testOutputIsBounded(t *testing.T, watched bool) {
-	r := newRelay()
-	if !watched {
-		r.fd = -1
-	}
+	path := filepath.Join(t.TempDir(), "a.log")
+	n := newLauncher(filepath.Dir(path))
 	writer := &flood{open: make(chan struct{})}
-	o := openOutput(filepath.Join(t.TempDir(), "a.log"), writer, r.mark)
-	r.add(o)
-	line := []byte(strings.Repeat("x", 1023) + "\n")
-	size := func() int64 {
-		info, err := o.file.Stat()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return info.Size()
+	o := openOutput(path, writer, n)
+	n.relay.add(o)
+	o.put(t, "")
+	cmd := exec.Command("yes", strings.Repeat("x", 1023))
+	cmd.Stdout = o.fifo
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
 	}
-	written := 0
-	for range 5 {
-		for range maxOutput/len(line) + 1 {
-			n, err := o.file.Write(line)
-			if written += n; err != nil {
-				t.Fatal(err)
+	var first int64
+	eventually(t, func() string {
+		for range 1000 {
+			if got := size(t, o.file); got > maxOutput {
+				t.Fatalf("the file has %d bytes", got)
 			}
 		}
-		eventually(t, func() string {
-			if n := size(); n > maxOutput {
-				return fmt.Sprintf("the file has %d bytes", n)
-			}
-			return ""
-		})
+		first, _, _, _ = logBounds(o.file)
+		if first < 10*maxOutput {
+			return fmt.Sprintf("the process wrote more than %d bytes", first)
+		}
+		return ""
+	})
+	_, _ = cmd.Process.Kill(), cmd.Wait()
+	end, err := o.collect(patience)
+	if err != nil {
+		t.Fatal(err)
 	}
 	close(writer.open)
 	o.remove()
@@ -119,27 +126,92 @@ func testOutputIsBounded(t *testing.T, watched bool) {
 		}
 		return ""
 	})
-	r.stop()
+	n.release()
 	got := writer.String()
 	if strings.Count(got, "hpad: lines are dropped") != 1 || strings.Count(got, "bytes of output were dropped") != 1 {
 		t.Errorf("messages = %q, want one of the first dropped line and one of the total", got)
 	}
-	if o.dropped < int64(written)/2 || o.dropped > int64(written) {
-		t.Errorf("%d of %d bytes were dropped", o.dropped, written)
+	if o.dropped < first-maxOutput || o.dropped > end {
+		t.Errorf("%d of %d bytes were dropped", o.dropped, end)
 	}
 }
 
-// TestUnwatched checks that files are relayed and limited if the kernel cannot watch them.
-func TestUnwatched(t *testing.T) {
-	r := newRelay()
-	r.fd = -1
-	var got buffer
-	o := openOutput(filepath.Join(t.TempDir(), "a.log"), &got, r.mark)
-	r.add(o)
-	for _, line := range []string{"first\n", "second\n"} {
-		if _, err := o.file.WriteString(line); err != nil {
+// TestStalledWriter checks that a process continues to write although nothing is relayed, that the
+// collector survives the signals that end hpad, and that its successor continues after a crash.
+func TestStalledWriter(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.log")
+	n := newLauncher(filepath.Dir(path))
+	o := openOutput(path, nil, n)
+	n.relay.add(o)
+	o.put(t, "first\n")
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
+		n.collector.process.signal(signal)
+	}
+	before := n.collector.process
+	o.put(t, "second\n")
+	if n.collector.process != before {
+		t.Error("a signal ended the collector")
+	}
+	before.signal(syscall.SIGKILL)
+	<-before.exited
+	line := strings.Repeat("x", 1023) + "\n"
+	for range 1000 { // more than the FIFO contains
+		if _, err := o.fifo.WriteString(line); err != nil {
 			t.Fatal(err)
 		}
+	}
+	o.put(t, "last\n")
+	text, err := os.ReadFile(path)
+	want := fmt.Sprintf(logHeader, 0) + "first\nsecond\n" + strings.Repeat(line, 1000) + "last\n"
+	if err != nil || string(text) != want {
+		t.Errorf("the file has %d bytes, want %d: %v", len(text), len(want), err)
+	}
+	o.remove()
+	n.release()
+}
+
+// TestLogIsChanged checks a file that another program has truncated, extended or filled.
+func TestLogIsChanged(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.log")
+	w, err := openLogWriter(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.close()
+	for _, change := range []func() error{
+		func() error { return w.file.Truncate(0) },
+		func() error { return w.file.Truncate(100 * maxOutput) },
+		func() error { _, err := w.file.WriteString("other\n"); return err },
+	} {
+		end := w.end
+		w.append([]byte("one\n"))
+		if err := change(); err != nil {
+			t.Fatal(err)
+		}
+		w.append([]byte("two\n"))
+		buffer := make([]byte, maxLine)
+		n, at := readLog(w.file, buffer, end)
+		if string(buffer[:n]) != "two\n" || at != end+4 {
+			t.Errorf("the output at %d is %q at %d", end, buffer[:n], at)
+		}
+		again, err := openLogWriter(path)
+		if err != nil || again.end != w.end || again.size != w.size {
+			t.Errorf("the file was opened as %+v, %v, want %+v", again, err, w)
+		}
+		again.close()
+	}
+}
+
+// TestUnwatched checks that files are relayed if the kernel cannot watch them.
+func TestUnwatched(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.log")
+	n := newLauncher(filepath.Dir(path))
+	n.relay.fd = -1
+	var got buffer
+	o := openOutput(path, &got, n)
+	n.relay.add(o)
+	for _, line := range []string{"first\n", "second\n"} {
+		o.put(t, line)
 		eventually(t, func() string {
 			if text := got.String(); !strings.HasSuffix(text, line) {
 				return fmt.Sprintf("the output is %q", text)
@@ -147,38 +219,30 @@ func TestUnwatched(t *testing.T) {
 			return ""
 		})
 	}
-	if err := o.file.Truncate(maxOutput + 1); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, func() string {
-		if info, err := o.file.Stat(); err != nil || info.Size() != 0 {
-			return fmt.Sprintf("the file is %v, %v", info, err)
-		}
-		return ""
-	})
 	o.remove()
-	r.stop()
+	n.release()
 }
 
 // TestPanickingOutput checks that a panic of a writer does not end the relay.
 func TestPanickingOutput(t *testing.T) {
 	guard.OnPanic(func(*guard.Panic) {})
-	r := newRelay()
-	defer r.stop()
+	path := filepath.Join(t.TempDir(), "a.log")
+	n := newLauncher(filepath.Dir(path))
+	defer n.release()
 	var got buffer
 	panicked := false
-	o := openOutput(filepath.Join(t.TempDir(), "a.log"), writes(func(line string) {
+	o := openOutput(path, writes(func(line string) {
 		if !panicked {
 			panicked = true
 			panic("broken writer")
 		}
 		_, _ = got.Write([]byte(line))
-	}), r.mark)
-	r.add(o)
+	}), n)
+	n.relay.add(o)
 	eventually(t, func() string {
-		_, err := o.file.WriteString("line\n")
-		if text := got.String(); err != nil || text == "" {
-			return fmt.Sprintf("the output is %q, %v", text, err)
+		o.put(t, "line\n")
+		if text := got.String(); text == "" {
+			return "nothing is relayed"
 		}
 		return ""
 	})
@@ -219,39 +283,41 @@ func TestLastLines(t *testing.T) {
 	for i := range 40_000 {
 		lines = append(lines, fmt.Sprintf("line %d %s", i, strings.Repeat("x", i%90)))
 	}
-	for _, end := range []string{"\n", "\nwithout an end"} {
-		text := strings.Join(lines, "\n") + end
-		if err := os.WriteFile(file.Name(), []byte(text), 0o600); err != nil {
+	const first = 1 << 40
+	header := fmt.Sprintf(logHeader, first)
+	write := func(text string) (end int64) {
+		if err := os.WriteFile(file.Name(), []byte(header+text), 0o600); err != nil {
 			t.Fatal(err)
 		}
+		return first + int64(len(text))
+	}
+	for _, end := range []string{"\n", "\nwithout an end"} {
+		text := strings.Join(lines, "\n") + end
+		end := write(text)
 		all := strings.SplitAfter(text, "\n")
 		if all[len(all)-1] == "" {
 			all = all[:len(all)-1]
 		}
 		for _, n := range []int{0, 1, 2, 1000, 10_000, len(all) - 1, len(all), len(all) + 1, 1 << 30} {
-			want := int64(len(text)) - int64(len(strings.Join(all[max(0, len(all)-n):], "")))
-			if got, err := lastLines(file, size(t, file), n); err != nil || got != want {
-				t.Errorf("lastLines(%d) = %d, %v, want %d", n, got, err, want)
+			want := end - int64(len(strings.Join(all[max(0, len(all)-n):], "")))
+			if got := lastLines(file, first, end, n); got != want {
+				t.Errorf("lastLines(%d) = %d, want %d", n, got, want)
 			}
 		}
 	}
 	for _, text := range []string{"", "\n", "a", "\n\n"} {
-		if err := os.WriteFile(file.Name(), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if got, err := lastLines(file, size(t, file), 1); err != nil || got != int64(max(0, len(text)-1)) {
-			t.Errorf("lastLines of %q = %d, %v", text, got, err)
+		end := write(text)
+		if got := lastLines(file, first, end, 1); got != first+int64(max(0, len(text)-1)) {
+			t.Errorf("lastLines of %q = %d", text, got)
 		}
 	}
-	if err := file.Truncate(10 * maxOutput); err != nil { // one line without an end
-		t.Fatal(err)
-	}
+	end := write(strings.Repeat("x", maxOutput-len(header))) // one line without an end
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	got, err := lastLines(file, size(t, file), 10_000)
+	got := lastLines(file, first, end, 10_000)
 	runtime.ReadMemStats(&after)
-	if allocated := after.TotalAlloc - before.TotalAlloc; err != nil || got != 9*maxOutput || allocated > 1<<20 {
-		t.Errorf("lastLines of an endless line = %d, %v with %d bytes of memory", got, err, allocated)
+	if allocated := after.TotalAlloc - before.TotalAlloc; got != first || allocated > 1<<20 {
+		t.Errorf("lastLines of an endless line = %d with %d bytes of memory", got, allocated)
 	}
 }
 

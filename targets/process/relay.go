@@ -21,8 +21,6 @@ const (
 	// instance has an equal share of at least minShare.
 	relayBytes = 2 << 20
 	minShare   = 4 << 10
-	// limitInterval is the time between two checks of the sizes of growing files.
-	limitInterval = 5 * time.Millisecond
 	// relayEnd is how long a relay that stops waits for a writer.
 	relayEnd = time.Second
 )
@@ -57,7 +55,7 @@ func newRelay() *relay {
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	if fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK); err == nil {
 		r.fd, r.watching = fd, os.NewFile(uintptr(fd), "inotify")
-		guard.Go(func() { guard.Loop(r.ctx, r.limitAll) })
+		guard.Go(func() { guard.Loop(r.ctx, r.watchAll) })
 	}
 	guard.Go(func() { guard.Loop(r.ctx, r.pollAll) })
 	guard.Go(func() {
@@ -94,7 +92,6 @@ func (r *relay) add(o *output) {
 		}
 	}
 	r.mu.Unlock()
-	o.limit()
 	r.mark(o)
 }
 
@@ -119,8 +116,15 @@ func (r *relay) mark(o *output) {
 	}
 }
 
-// limitAll limits the files that grow, until the relay stops.
-func (r *relay) limitAll() {
+// all returns all outputs with a file.
+func (r *relay) all() []*output {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.AppendSeq(slices.Collect(maps.Keys(r.unwatched)), maps.Values(r.watched))
+}
+
+// watchAll marks the files that grow, until the relay stops.
+func (r *relay) watchAll() {
 	events := make([]byte, 16<<10)
 	for {
 		n, err := r.watching.Read(events)
@@ -128,11 +132,10 @@ func (r *relay) limitAll() {
 			return
 		}
 		for o := range r.grown(events[:n]) {
-			o.limit()
 			r.mark(o)
 		}
 		select {
-		case <-time.After(limitInterval):
+		case <-time.After(relayInterval):
 		case <-r.ctx.Done():
 			return
 		}
@@ -173,7 +176,6 @@ func (r *relay) pollAll() {
 		all := slices.Collect(maps.Keys(r.unwatched))
 		r.mu.Unlock()
 		for _, o := range all {
-			o.limit()
 			r.mark(o)
 		}
 	}
