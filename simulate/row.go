@@ -83,6 +83,10 @@ func (s *simulation) run(ctx context.Context, p *Policy, base []int32) (out *Row
 			}
 		}
 	}
+	for len(out.Replicas) < ticks { // after the last pass of a policy with another sync period
+		out.Replicas, out.Ready = append(out.Replicas, r.fleet.replicas), append(out.Ready, r.served)
+		demand = append(demand, -1)
+	}
 	out.Score, out.Moments = r.scorer.finish(r.assume.Price), found.largest()
 	return out, demand, nil
 }

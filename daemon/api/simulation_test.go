@@ -121,6 +121,7 @@ func TestSimulation(t *testing.T) {
 	varied := d.Simulated[0]
 	varied.Label, varied.Spec.MaxReplicas = "max_replicas=1", 1
 	d.Simulated = append(d.Simulated, varied)
+	d.Simulated[0].SyncPeriod = 45 * time.Second // the last pass is before the last tick
 	d.Passes = passes(3 * 2000)
 	response := ask(t, d, "/api/v1/autoscalers/web/simulation", `{"variants":[{"set":["max_replicas=1"]}],"assumptions":{"metrics":{"queue":{"model":"total"}},"price":0.1}}`)
 	var body struct{ Data simulate.Result }
@@ -128,7 +129,7 @@ func TestSimulation(t *testing.T) {
 		t.Fatalf("%d, %v: %.300s", response.Code, err, response.Body)
 	}
 	active, lower := &body.Data.Rows[0], &body.Data.Rows[1]
-	if len(body.Data.Times) != 2000 || len(lower.Replicas) != 2000 || active.Shortage != 0 || lower.Shortage < 0.9 || lower.Cost >= active.Cost {
+	if len(body.Data.Times) != 2000 || len(lower.Replicas) != 2000 || len(active.Replicas) != 2000 || len(body.Data.Demand) != 2000 || active.Shortage != 0 || lower.Shortage < 0.9 || lower.Cost >= active.Cost {
 		t.Errorf("%d instants, active: %+v, lower: %+v", len(body.Data.Times), active.Score, lower.Score)
 	}
 	response = ask(t, d, "/api/v1/autoscalers/web/simulation", `{"assumptions":{"metrics":{"cpu":{"model":"total"}}}}`)

@@ -85,6 +85,16 @@ func TestGraphOfAllMembers(t *testing.T) {
 			return slices.Equal(found.Replicas, api.Column{1, 2}) && len(found.Metrics) == 2 && len(warnings) == 0
 		})
 	}
+	for _, n := range m.nodes {
+		recording, err := n.cluster.ClusterAPI().Recording(t.Context(), remote+"-web", long, long.Add(30*time.Minute))
+		if err != nil || len(recording.Ticks) != 2 || recording.Ticks[0].Replicas != 1 || recording.Ticks[1].Replicas != 2 || len(recording.Metrics) != 2 {
+			t.Errorf("recording at %s = %+v, %v", n.name, recording, err)
+		}
+		policies, err := n.cluster.ClusterAPI().Policies(remote+"-web", nil)
+		if err != nil || len(policies) != 1 {
+			t.Errorf("policies at %s = %+v, %v", n.name, policies, err)
+		}
+	}
 	servers[there.name].Close()
 	found, warnings := read(here)
 	if text := strings.Join(warnings, "; "); !slices.Equal(found.Replicas, api.Column{1}) || !strings.Contains(text, "member "+there.name+" does not respond") {

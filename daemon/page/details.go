@@ -37,6 +37,7 @@ type details struct {
 	Graph           []point
 	// GraphWarnings lists the missing parts of the graph.
 	GraphWarnings []string
+	WhatIf        *whatIf
 	// Labels describes a problem with the labels of the target.
 	Labels string
 	// Schedules describes the active schedules; empty without schedules.
@@ -81,7 +82,8 @@ type point struct {
 }
 
 // autoscaler writes the view of an autoscaler. The parameter "at" selects an earlier decision,
-// "instances" reads the current instances, and "part" selects a part of the view.
+// "instances" reads the current instances, "whatif" simulates other settings, and "part" selects a part of
+// the view.
 func (p *page) autoscaler(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	view, ok := p.daemon.Autoscaler(name)
@@ -101,10 +103,15 @@ func (p *page) autoscaler(w http.ResponseWriter, r *http.Request) {
 		v.Instances = p.instances(r, name)
 		write(w, http.StatusOK, "instances", &v)
 		return
+	case "whatif":
+		v.WhatIf = p.whatIf(r, name)
+		write(w, http.StatusOK, "whatif", &v)
+		return
 	}
 	if query.Has("instances") {
 		v.Instances = p.instances(r, name)
 	}
+	v.WhatIf = p.whatIf(r, name)
 	p.fill(r, &v)
 	write(w, http.StatusOK, "details.html", &v)
 }

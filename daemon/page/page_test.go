@@ -47,6 +47,11 @@ func named(name string) api.Autoscaler {
 
 func serve(t *testing.T, d *world, access api.Access) *httptest.Server {
 	t.Helper()
+	return serveDaemon(t, d, access)
+}
+
+func serveDaemon(t *testing.T, d page.Daemon, access api.Access) *httptest.Server {
+	t.Helper()
 	server := httptest.NewServer(page.New(d, access, api.NewHandler(d, prometheus.NewRegistry(), access)))
 	t.Cleanup(server.Close)
 	return server

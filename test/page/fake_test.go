@@ -82,7 +82,12 @@ func (f *fakeDaemon) add(name string, n int, now time.Time) {
 // serve serves the page with write access.
 func (f *fakeDaemon) serve(t *testing.T) string {
 	t.Helper()
-	handler := page.New(f, api.Full, api.NewHandler(f, prometheus.NewRegistry(), api.Full))
+	return serveDaemon(t, f)
+}
+
+func serveDaemon(t *testing.T, d page.Daemon) string {
+	t.Helper()
+	handler := page.New(d, api.Full, api.NewHandler(d, prometheus.NewRegistry(), api.Full))
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
 	return server.URL

@@ -41,7 +41,7 @@ type Daemon struct {
 	// Lacks is a warning that History adds to the response. It may be empty.
 	Lacks string
 	// Passes and QueriedPasses are the results of Recording and QueriedRecording. Simulated are the
-	// policies. DataErr is the error of all three.
+	// policies; nil means the policy of the autoscaler. DataErr is the error of all three.
 	Passes, QueriedPasses simulate.Recording
 	Simulated             []simulate.Policy
 	DataErr               error
@@ -253,10 +253,14 @@ func (d *Daemon) QueriedRecording(context.Context, string, time.Time, time.Time)
 	return d.QueriedPasses, d.DataErr
 }
 
-// Policies returns Simulated.
+// Policies returns Simulated, or the policy of the autoscaler's spec.
 func (d *Daemon) Policies(name string, _ []config.Variant) ([]simulate.Policy, error) {
-	if _, ok := d.Autoscaler(name); !ok {
+	view, ok := d.Autoscaler(name)
+	if !ok {
 		return nil, api.ErrUnknown
+	}
+	if d.Simulated == nil {
+		return []simulate.Policy{{Label: "active", Spec: view.Spec, SyncPeriod: time.Duration(view.SyncPeriodSeconds * float64(time.Second))}}, d.DataErr
 	}
 	return d.Simulated, d.DataErr
 }

@@ -3,13 +3,15 @@
 import { address, fetched, follow, morph, zoneIsNew } from "./common.js";
 import { offer } from "./acts.js";
 import { draw } from "./graph.js";
+import { offer as offerWhatIf } from "./whatif.js";
 
 const name = document.body.dataset.name;
 const here = location.origin + location.pathname; // without a password in the URL
 
 // All live parts are replaced every 15 seconds, and after each change.
 const soon = 200, sometimes = 15_000;
-let timer, busy = false, changed = false, instancesCount, where = location.href;
+// A simulation is not repeated.
+let timer, busy = false, changed = false, instancesCount, where = new URLSearchParams(location.search).has("whatif") ? here : location.href;
 
 function refresh(wait = soon) {
 	changed ||= wait < sometimes;
@@ -95,3 +97,4 @@ if (zoneIsNew) refresh(0);
 readInstances();
 const acts = document.getElementById("acts");
 if (acts) offer(acts, { name }, () => refresh(0));
+if (document.getElementById("whatif")) offerWhatIf(here);
