@@ -18,7 +18,6 @@ import (
 	"github.com/hpad/hpad/cmd/hpad/live"
 	"github.com/hpad/hpad/cmd/hpad/show"
 	"github.com/hpad/hpad/daemon/api"
-	"github.com/hpad/hpad/daemon/api/apitest"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/simulate"
 )
@@ -69,7 +68,7 @@ func poisoned[T any](t *testing.T, value T) T {
 }
 
 // serveDaemon serves a daemon and returns its socket.
-func serveDaemon(t *testing.T, daemon *apitest.Daemon) string {
+func serveDaemon(t *testing.T, daemon api.Daemon) string {
 	t.Helper()
 	socket := filepath.Join(openDir(t), "hpad.sock")
 	listener, err := api.ListenSocket(socket, "")

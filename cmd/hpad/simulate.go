@@ -173,6 +173,8 @@ type simulationFlags struct {
 	assume                          []string
 	startup, drain                  time.Duration
 	client                          func() *api.Client
+	// written is the configuration that loadCSV has read, as TOML.
+	written string
 }
 
 func addSimulationFlags(cmd *cobra.Command, client func() *api.Client) *simulationFlags {
@@ -265,6 +267,7 @@ func (f *simulationFlags) loadCSV(cmd *cobra.Command, name string, request *api.
 	if !ok {
 		return data, hint.With(fmt.Errorf("%s has no autoscaler %q", strings.Join(c.Files, ", "), name), nearestAutoscaler(c, name))
 	}
+	f.written = c.Redacted()
 	if data.Policies, err = status.PoliciesOf(c, a, request.Variants); err != nil {
 		return data, err
 	}

@@ -65,10 +65,7 @@ func (c *Config) vary(a *Autoscaler, v *Variant) (*Autoscaler, Daemon, error) {
 		return varied, c.Daemon, err
 	}
 	tree := a.Written.table()
-	if tree[metricsKey] == nil && a.Spec.Metrics[0].Type == policy.ResourceMetric { // the default metric (R10)
-		m := &a.Spec.Metrics[0]
-		tree[metricsKey] = []any{map[string]any{"type": string(m.Type), "resource": m.Name, "average_utilization": *m.Target.AverageUtilization}}
-	}
+	addDefaultMetric(tree)
 	if err := setAll(tree, v.Set); err != nil {
 		return nil, c.Daemon, err
 	}
@@ -77,6 +74,14 @@ func (c *Config) vary(a *Autoscaler, v *Variant) (*Autoscaler, Daemon, error) {
 		return nil, c.Daemon, Errors{{Detail: "the settings cannot be written as TOML: " + err.Error()}}
 	}
 	return c.defined(a.Name, "", text.Bytes())
+}
+
+// addDefaultMetric adds the metric of an autoscaler without metrics (R10), so that settings can change it.
+func addDefaultMetric(tree map[string]any) {
+	if tree[metricsKey] == nil {
+		m := &policy.Default(policy.Spec{}).Metrics[0]
+		tree[metricsKey] = []any{map[string]any{"type": string(m.Type), "resource": m.Name, "average_utilization": *m.Target.AverageUtilization}}
+	}
 }
 
 // defined returns an autoscaler that a text defines for the fleets and sources of the configuration.
@@ -241,4 +246,27 @@ func (a *Autoscaler) Settings(daemon Daemon) policy.Settings {
 		settings.CPUInitializationPeriod = *a.Initialization
 	}
 	return settings
+}
+
+// WithSettings returns the table of an autoscaler in a configuration, such as the result of
+// [Config.Redacted], as TOML with changed settings. It returns false if the configuration does not
+// contain the table.
+func WithSettings(configuration, name string, set []string) (string, bool, error) {
+	var whole struct {
+		Autoscalers map[string]map[string]any `toml:"autoscalers"`
+	}
+	if _, err := toml.Decode(configuration, &whole); err != nil {
+		return "", false, fmt.Errorf("read the active configuration: %w", err)
+	}
+	tree, ok := whole.Autoscalers[name]
+	if !ok {
+		return "", false, nil
+	}
+	tree = WrittenOf(tree).table() // as in the other functions, with the types of JSON
+	addDefaultMetric(tree)
+	if err := setAll(tree, set); err != nil {
+		return "", false, err
+	}
+	text := encoded(map[string]any{autoscalersKey: map[string]any{name: tree}})
+	return strings.TrimPrefix(text, "["+autoscalersKey+"]\n"), true, nil // files can contain the header only once
 }

@@ -167,10 +167,11 @@ func checkListed(_ *testing.T, b *block) error {
 	return fmt.Errorf("the example %q is neither checked nor listed", b.first())
 }
 
-// checkConsole permits console examples only in cli.md. TestPage in cmd/hpad runs them.
+// checkConsole permits console examples only in cli.md and simulate.md. TestPage and TestSimulatePage
+// in cmd/hpad run them.
 func checkConsole(_ *testing.T, b *block) error {
-	if b.page != "cli.md" || !strings.HasPrefix(b.text, "$ ") {
-		return errors.New("console examples are only allowed in cli.md")
+	if b.page != "cli.md" && b.page != "simulate.md" || !strings.HasPrefix(b.text, "$ ") {
+		return errors.New("console examples are only allowed in cli.md and simulate.md")
 	}
 	return nil
 }

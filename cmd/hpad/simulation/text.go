@@ -10,6 +10,7 @@ import (
 
 	"github.com/hpad/hpad/cmd/hpad/show"
 	"github.com/hpad/hpad/daemon/explain"
+	"github.com/hpad/hpad/daemon/redact"
 	"github.com/hpad/hpad/settings/quantity"
 	"github.com/hpad/hpad/simulate"
 )
@@ -162,4 +163,41 @@ func share(v, depth float64) string {
 
 func minutes(v float64) string {
 	return (time.Duration(v*float64(time.Minute)) + time.Second/2).Truncate(time.Second).String()
+}
+
+// Suggestions writes the result of a search as text, with times in a zone.
+func Suggestions(w io.Writer, tuning *simulate.Tuning, priced bool, zone *time.Location) error {
+	list := tuning.Suggestions
+	var page strings.Builder
+	for _, line := range Assumed(&tuning.Result, zone) {
+		page.WriteString(line + "\n")
+	}
+	fmt.Fprintf(&page, "%s compared in the first half of the data; these are the results in the second half:\n\n", explain.Plural(tuning.Candidates, "candidate"))
+	rows := [][]string{append([]string{tuning.Rows[0].Label}, Cells(&tuning.Rows[0].Score, priced)...)}
+	for i := range list {
+		rows = append(rows, append([]string{fmt.Sprintf("suggestion %d", i+1)}, Cells(&list[i].Row.Score, priced)...))
+	}
+	if err := new(show.Table).Rows(&page, append([]string{"POLICY"}, Header(priced)...), rows); err != nil {
+		return err
+	}
+	if len(list) == 0 {
+		page.WriteString("\nkeep the current configuration: no candidate was better in both halves of the data\n")
+	}
+	for i := range list {
+		s := &list[i]
+		fmt.Fprintf(&page, "\n# Suggestion %d: %s. It changes\n", i+1, s.Purpose)
+		for _, setting := range s.Settings {
+			fmt.Fprintf(&page, "#   %s = %s\n", setting.Key, setting.Value)
+		}
+		page.WriteString("# and would have acted differently:\n")
+		for j := range s.Row.Moments {
+			page.WriteString("#   " + Moment(&s.Row.Moments[j], zone) + "\n")
+		}
+		if strings.Contains(s.TOML, redact.Mark) {
+			page.WriteString("# Copy the values that hpad hides from your file.\n")
+		}
+		page.WriteString(s.TOML)
+	}
+	_, err := io.WriteString(w, page.String())
+	return err
 }
