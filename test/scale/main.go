@@ -7,6 +7,7 @@
 //	go run ./test/scale -n 10000 -programs ./before,hpad -times 2   two programs in turn
 //	go run ./test/scale -n 100000 -single -extra      one allocation per job; also restart, get, scrape and check
 //	go run ./test/scale -n 10000 -burst -latency 10ms               a tenth of the jobs changes within one period
+//	go run ./test/scale -steady -write docs/performance.md          the rows that compare costs; -bursts for reactions
 //	go run ./test/scale -n 30000 -single -members 3 -fleets 6       a cluster over etcd, which must be installed
 //
 // The CPU time of the simulator is not counted, but nothing else should run at the same time.
@@ -62,7 +63,7 @@ func run() error {
 	defer stop()
 	var r row
 	var query, programs string
-	var all, bursts bool
+	var all, steady, bursts bool
 	var times int
 	var page string
 	flag.IntVar(&r.n, "n", 1000, "number of jobs, each with an autoscaler")
@@ -81,48 +82,50 @@ func run() error {
 	flag.StringVar(&programs, "programs", "hpad", `programs to measure, separated by commas: "hpad" (this tree), "nomad-autoscaler", or the path of an hpad`)
 	flag.IntVar(&times, "times", 1, "number of measurements of each program")
 	flag.BoolVar(&all, "all", false, "measure all rows of docs/performance.md")
+	flag.BoolVar(&steady, "steady", false, "measure only the rows with 1,000 and 10,000 jobs of docs/performance.md")
 	flag.BoolVar(&bursts, "bursts", false, "measure the rows with bursts of docs/performance.md")
-	flag.StringVar(&page, "write", "", "Markdown page whose tables are replaced")
+	flag.StringVar(&page, "write", "", "Markdown page whose tables of -all, -steady or -bursts are replaced")
 	flag.Parse()
 	if !slices.Contains([]string{"shared", "each", "document"}, query) {
 		return fmt.Errorf("-query %s: must be shared, each or document", query)
 	}
 	r.each, r.document = query == "each", query == "document"
-	rows := slices.Repeat([]measurement{{r, strings.Split(programs, ",")}}, times)
+	rows, section := []measurement{{r, strings.Split(programs, ",")}}, ""
 	switch {
 	case all:
-		rows = slices.Concat(allRows(r), burstRows(r, compared))
+		rows, section = slices.Concat(allRows(r), burstRows(r, compared)), "tables"
+	case steady:
+		rows, section = steadyRows(r), "steady rows"
 	case bursts:
-		rows = burstRows(r, strings.Split(programs, ","))
+		rows, section = burstRows(r, strings.Split(programs, ",")), "bursts"
 	}
+	if page != "" && section == "" {
+		return errors.New("-write needs -all, -steady or -bursts")
+	}
+	rows = slices.Repeat(rows, times)
 	var tables strings.Builder
 	b := &bench{built: map[string]string{}, out: io.MultiWriter(os.Stdout, &tables)}
 	defer b.clean()
 	err := b.measureAll(ctx, rows)
 	if page != "" && ctx.Err() == nil {
-		err = errors.Join(err, rewrite(page, tables.String()))
+		err = errors.Join(err, rewrite(page, section, tables.String()))
 	}
 	return err
 }
 
-// rewrite inserts the tables into a page between these two lines.
-const (
-	tablesBegin = "<!-- begin of the tables of make scale -->\n"
-	tablesEnd   = "<!-- end of the tables of make scale -->\n"
-)
-
-// rewrite replaces the tables in a page.
-func rewrite(page, tables string) error {
+// rewrite replaces the tables in a section of a page, which is between two comments.
+func rewrite(page, section, tables string) error {
+	begin, end := fmt.Sprintf("<!-- begin of the %s of make scale -->\n", section), fmt.Sprintf("<!-- end of the %s of make scale -->\n", section)
 	text, err := os.ReadFile(page)
 	if err != nil {
 		return err
 	}
-	before, rest, begun := strings.Cut(string(text), tablesBegin)
-	_, after, ended := strings.Cut(rest, tablesEnd)
+	before, rest, begun := strings.Cut(string(text), begin)
+	_, after, ended := strings.Cut(rest, end)
 	if !begun || !ended {
-		return fmt.Errorf("%s does not contain the lines %q and %q", page, tablesBegin, tablesEnd)
+		return fmt.Errorf("%s does not contain the lines %q and %q", page, begin, end)
 	}
-	return os.WriteFile(page, []byte(before+tablesBegin+"\n"+tables+"\n"+tablesEnd+after), 0o644)
+	return os.WriteFile(page, []byte(before+begin+"\n"+strings.TrimSpace(tables)+"\n\n"+end+after), 0o644)
 }
 
 // settled returns the row with the default rate of load changes if the rate is negative.
@@ -156,6 +159,17 @@ func burstRows(r row, programs []string) []measurement {
 		}
 	}
 	return rows
+}
+
+// steadyRows returns the rows that compare the costs of hpad with those of nomad-autoscaler, one of
+// them with a period of 1 s. They use the period, the warm-up and the number of periods of r.
+func steadyRows(r row) []measurement {
+	var rows []measurement
+	for _, n := range []int{1000, 10_000} {
+		rows = append(rows, measurement{row{n: n, period: r.period, warm: r.warm, periods: r.periods, changes: -1}, compared})
+	}
+	fast := row{n: 10_000, single: true, period: time.Second, warm: r.warm, periods: 60, changes: -1}
+	return append(rows, measurement{fast, compared[1:]})
 }
 
 // allRows returns the rows without bursts of docs/performance.md. They use the period, the warm-up and the number
