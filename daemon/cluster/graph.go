@@ -18,57 +18,51 @@ import (
 
 const graphFile = "graph.db"
 
-// Graph implements [api.Daemon]. Each owner of a shared fleet stores the data points of its own
-// passes, so the graph contains the points of all members.
+// Graph implements [api.Daemon].
 func (v *clusterView) Graph(ctx context.Context, name string, from, to time.Time) (api.Graph, error) {
-	fleet := v.FleetOf(name)
-	if fleet == Own { // two hosts may have different autoscalers with the same name
-		return readFrom(ctx, v, policy.Scope{Autoscaler: name},
-			func(d *daemon.Daemon) (api.Graph, error) { return d.Graph(ctx, name, from, to) },
-			func(owner *api.Client) (api.Graph, error) {
-				return api.Get[api.Graph](ctx, owner, api.Path("autoscalers", name, "graph"), api.Period{From: from, To: to})
-			})
-	}
-	all := fromEach(ctx, v, name, "data points", peerTimeout, func(ctx context.Context, member *api.Client) (api.Graph, error) {
-		return api.Get[api.Graph](ctx, member, api.Path("autoscalers", name, "graph"), api.Period{From: from, To: to})
-	})
-	if v.options.Daemon.Graph != nil {
-		found, err := stored(ctx, v.member, fleet,
-			func(d *daemon.Daemon) (api.Graph, error) { return d.Graph(ctx, name, from, to) },
-			func(path string) (api.Graph, error) { return graph.ReadFile(path, name, from, to) })
-		if err != nil {
-			return api.Graph{}, err
-		}
-		all = append(all, found)
-	} else if len(all) == 0 {
+	all, err := dataPoints(ctx, v, name,
+		func(d *daemon.Daemon) (api.Graph, error) { return d.Graph(ctx, name, from, to) },
+		func(ctx context.Context, member *api.Client) (api.Graph, error) {
+			return api.Get[api.Graph](ctx, member, api.Path("autoscalers", name, "graph"), api.Period{From: from, To: to})
+		},
+		func(path string) (api.Graph, error) { return graph.ReadFile(path, name, from, to) })
+	switch {
+	case err != nil:
+		return api.Graph{}, err
+	case len(all) == 0:
 		return api.Graph{}, fmt.Errorf("no data points are stored because daemon.page is false: %w", api.ErrUnknown)
 	}
 	return api.MergeGraphs(all), nil
 }
 
-// Recording implements [api.Daemon]. Like the graph, it contains the points of all members.
+// Recording implements [api.Daemon].
 func (v *clusterView) Recording(ctx context.Context, name string, from, to time.Time) (simulate.Recording, error) {
+	all, err := dataPoints(ctx, v, name,
+		func(d *daemon.Daemon) (simulate.Recording, error) { return d.Recording(ctx, name, from, to) },
+		func(ctx context.Context, member *api.Client) (simulate.Recording, error) {
+			data, err := api.Post[api.SimulationData](ctx, member, api.Path("autoscalers", name, "recording"), api.SimulationRequest{From: from, Until: to})
+			return data.Recording, err
+		},
+		func(path string) (simulate.Recording, error) { return graph.RecordingInFile(path, name, from, to) })
+	return simulate.Merge(name, simulate.FromGraphs, all), err
+}
+
+// dataPoints returns the data points of all members, because each owner of a shared fleet stores the
+// points of its own passes. The host's own fleets have those of one member, because two hosts may have
+// different autoscalers with the same name. The functions read the points from a daemon of this member,
+// from another member, and from a file that no daemon uses.
+func dataPoints[T any](ctx context.Context, v *clusterView, name string, here func(*daemon.Daemon) (T, error), there func(context.Context, *api.Client) (T, error), file func(path string) (T, error)) ([]T, error) {
 	fleet := v.FleetOf(name)
-	fetch := func(ctx context.Context, member *api.Client) (simulate.Recording, error) {
-		data, err := api.Post[api.SimulationData](ctx, member, api.Path("autoscalers", name, "recording"), api.SimulationRequest{From: from, Until: to})
-		return data.Recording, err
-	}
 	if fleet == Own {
-		return readFrom(ctx, v, policy.Scope{Autoscaler: name},
-			func(d *daemon.Daemon) (simulate.Recording, error) { return d.Recording(ctx, name, from, to) },
-			func(owner *api.Client) (simulate.Recording, error) { return fetch(ctx, owner) })
+		one, err := readFrom(ctx, v, policy.Scope{Autoscaler: name}, here, func(owner *api.Client) (T, error) { return there(ctx, owner) })
+		return []T{one}, err
 	}
-	all := fromEach(ctx, v, name, "data points", peerTimeout, fetch)
-	if v.options.Daemon.Graph != nil {
-		found, err := stored(ctx, v.member, fleet,
-			func(d *daemon.Daemon) (simulate.Recording, error) { return d.Recording(ctx, name, from, to) },
-			func(path string) (simulate.Recording, error) { return graph.RecordingInFile(path, name, from, to) })
-		if err != nil {
-			return simulate.Recording{}, err
-		}
-		all = append(all, found)
+	all := fromEach(ctx, v, name, "data points", peerTimeout, there)
+	if v.options.Daemon.Graph == nil {
+		return all, nil
 	}
-	return simulate.Merge(name, simulate.FromGraphs, all), nil
+	found, err := stored(ctx, v.member, fleet, here, file)
+	return append(all, found), err
 }
 
 // QueriedRecording implements [api.Daemon].
