@@ -65,13 +65,13 @@ type Target interface {
 	Name() string
 }
 
-// LocalReporter is a Config of fleets that may be on hpad's own host, so that no other host can
+// localReporter is a Config of fleets that may be on hpad's own host, so that no other host can
 // read them. Local reports whether this fleet is on hpad's own host.
-type LocalReporter interface{ Local() bool }
+type localReporter interface{ Local() bool }
 
 // Local reports whether a fleet is on hpad's own host.
 func Local(c Config) bool {
-	local, may := c.(LocalReporter)
+	local, may := c.(localReporter)
 	return may && local.Local()
 }
 

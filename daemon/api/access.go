@@ -99,19 +99,19 @@ func isOwnHost(host string) bool {
 }
 
 // Headers of requests between members of a cluster. A request with MemberHeader is never forwarded
-// again. AuthorHeader contains the author on whose behalf a member sends the request. It is used
+// again. authorHeader contains the author on whose behalf a member sends the request. It is used
 // only if Members trusts the sender.
 const (
 	MemberHeader = "Hpad-Member"
-	AuthorHeader = "Hpad-Author"
+	authorHeader = "Hpad-Author"
 )
 
-// Members returns an Access that uses AuthorHeader if the request comes from a member of the
+// Members returns an Access that uses authorHeader if the request comes from a member of the
 // cluster. isMember reports whether a user is a member; it may be nil.
 func Members(access Access, isMember func(user string) bool) Access {
 	return func(r *http.Request) (string, error) {
 		author, err := access(r)
-		if forwarded := r.Header.Get(AuthorHeader); err == nil && forwarded != "" && isMember != nil && isMember(author) {
+		if forwarded := r.Header.Get(authorHeader); err == nil && forwarded != "" && isMember != nil && isMember(author) {
 			author = forwarded
 		}
 		return author, err

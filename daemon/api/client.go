@@ -213,7 +213,7 @@ func (c *Client) try(ctx context.Context, method, path string, sent []byte, time
 	}
 	if c.member != "" {
 		request.Header.Set(MemberHeader, c.member)
-		request.Header.Set(AuthorHeader, Author(ctx))
+		request.Header.Set(authorHeader, Author(ctx))
 	}
 	var written atomic.Bool
 	trace := &httptrace.ClientTrace{WroteHeaders: func() { written.Store(true) }}

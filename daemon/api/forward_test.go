@@ -79,7 +79,7 @@ func TestForward(t *testing.T) {
 				t.Errorf("the owner received %s with %s", got.URL.EscapedPath(), body)
 			}
 			header := got.Header
-			if header.Get(MemberHeader) != "a" || header.Get(AuthorHeader) != "alice" || header.Get("Authorization") != "" || header.Get("Origin") != "" {
+			if header.Get(MemberHeader) != "a" || header.Get(authorHeader) != "alice" || header.Get("Authorization") != "" || header.Get("Origin") != "" {
 				t.Errorf("the owner received the header %v", header)
 			}
 			if err := response.Body.Close(); err != nil {

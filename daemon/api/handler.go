@@ -151,9 +151,9 @@ func index(w http.ResponseWriter, _ *http.Request, _ none) {
 	_, _ = io.WriteString(w, indexPage)
 }
 
-// TextGatherer is a Gatherer that also writes its metrics as text, which is cheaper for many
+// textGatherer is a Gatherer that also writes its metrics as text, which is cheaper for many
 // series. It is safe for concurrent use.
-type TextGatherer interface {
+type textGatherer interface {
 	prometheus.Gatherer
 	// WriteText writes the metrics with the given names in Prometheus's text format. If no names
 	// are given, it writes all metrics that Gather returns.
@@ -169,7 +169,7 @@ type metricsQuery struct {
 // metrics serves /metrics in Prometheus's text format.
 func metrics(gatherer prometheus.Gatherer) func(http.ResponseWriter, *http.Request, metricsQuery) {
 	handler := promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{})
-	if gatherer, ok := gatherer.(TextGatherer); ok {
+	if gatherer, ok := gatherer.(textGatherer); ok {
 		handler = writtenMetrics(gatherer)
 	}
 	return func(w http.ResponseWriter, r *http.Request, _ metricsQuery) { handler.ServeHTTP(w, r) }
@@ -177,7 +177,7 @@ func metrics(gatherer prometheus.Gatherer) func(http.ResponseWriter, *http.Reque
 
 // writtenMetrics writes metrics without gathering them first. It compresses them if the client
 // accepts that.
-func writtenMetrics(gatherer TextGatherer) http.Handler {
+func writtenMetrics(gatherer textGatherer) http.Handler {
 	return gzhttp.GzipHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", string(expfmt.NewFormat(expfmt.TypeTextPlain)))
 		_ = gatherer.WriteText(w, r.URL.Query()["name[]"]...) // an error means that the client has disconnected

@@ -159,10 +159,10 @@ func (t *Target) Queried(metric *policy.MetricSpec, in *Input, response *Respons
 	switch metric.Type {
 	case policy.ExternalMetric:
 		reading.ValuesMilli, err = t.externalValues(in, response)
-		reading.Empty = err == nil && in.CountsAsZero(response)
+		reading.Empty = err == nil && in.countsAsZero(response)
 	case policy.ObjectMetric:
 		reading.ValueMilli, err = t.objectValue(in, response)
-		reading.Empty = err == nil && in.CountsAsZero(response)
+		reading.Empty = err == nil && in.countsAsZero(response)
 	default:
 		reading.Samples, err = t.instanceValues(in, response)
 	}
@@ -179,11 +179,11 @@ func (t *Target) externalValues(in *Input, response *Response) (values []int64, 
 		}
 		values = append(values, milli)
 	}
-	if len(values) == 0 && in.CountsAsZero(response) {
+	if len(values) == 0 && in.countsAsZero(response) {
 		values = []int64{0}
 	}
 	if len(values) == 0 && len(response.Vector.Series) > 0 {
-		return nil, in.NoneSelected(response)
+		return nil, in.noneSelected(response)
 	}
 	if err := in.enough(len(values), "series are selected"); err != nil {
 		return nil, fmt.Errorf("%w%s", err, response.because())
@@ -197,11 +197,11 @@ func (t *Target) externalValues(in *Input, response *Response) (values []int64, 
 // objectValue returns the value of the selected series. Several selected series are an error.
 func (t *Target) objectValue(in *Input, response *Response) (*int64, error) {
 	found := slices.Collect(in.Selected(response))
-	if len(found) == 0 && in.CountsAsZero(response) {
+	if len(found) == 0 && in.countsAsZero(response) {
 		return new(int64), nil
 	}
 	if len(found) == 0 && len(response.Vector.Series) > 0 {
-		return nil, in.NoneSelected(response)
+		return nil, in.noneSelected(response)
 	}
 	if len(found) == 0 && in.explains(response) {
 		return nil, in.noValue(response)
@@ -278,7 +278,7 @@ func (t *Target) noneJoined(in *Input, response *Response) error {
 		return true
 	}
 	if !slices.ContainsFunc(series, selects) {
-		return &unjoinedError{in.NoneSelected(response).Error()}
+		return &unjoinedError{in.noneSelected(response).Error()}
 	}
 	label := in.InstanceLabel
 	bearer := slices.IndexFunc(series, func(s sources.Series) bool { return s.Labels.Get(label) != "" })
@@ -323,19 +323,19 @@ func (t *Target) value(in *Input, series *sources.Series) (int64, error) {
 	return milli, nil
 }
 
-// CountsAsZero reports whether an empty result is treated as zero. It returns false if the result
+// countsAsZero reports whether an empty result is treated as zero. It returns false if the result
 // contains other series, because Select is probably mistyped. It also returns false if the result
 // contains warnings, because a part of the server has probably not responded.
-func (in *Input) CountsAsZero(response *Response) bool {
+func (in *Input) countsAsZero(response *Response) bool {
 	return in.EmptyZero && len(response.Vector.Series) == 0 && len(response.Vector.Warnings) == 0
 }
 
 // shownSeries is the maximum number of series in the error about Select.
 const shownSeries = 5
 
-// NoneSelected returns the error for a Select that matches no series in a non-empty result. It
+// noneSelected returns the error for a Select that matches no series in a non-empty result. It
 // lists the values of the selected labels, or all labels of series without these labels.
-func (in *Input) NoneSelected(response *Response) error {
+func (in *Input) noneSelected(response *Response) error {
 	var found []string
 	for i := range response.Vector.Series {
 		series := &response.Vector.Series[i]

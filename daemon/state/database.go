@@ -28,15 +28,15 @@ var (
 	formatKey  = []byte("format")
 )
 
-// DamagedError is returned for a file whose content is invalid. Open has renamed the file, so the
+// damagedError is returned for a file whose content is invalid. Open has renamed the file, so the
 // next start creates an empty file.
-type DamagedError struct {
+type damagedError struct {
 	// Path is the original path of the file. Aside is its new path, or "" if the rename failed.
 	Path, Aside string
 	Err         error
 }
 
-func (e *DamagedError) Error() string {
+func (e *damagedError) Error() string {
 	if e.Aside == "" {
 		return fmt.Sprintf("%q is damaged: %v: move it away or restore a copy, then start again", e.Path, e.Err)
 	}
@@ -44,7 +44,7 @@ func (e *DamagedError) Error() string {
 		e.Path, e.Err, e.Aside)
 }
 
-func (e *DamagedError) Unwrap() error { return e.Err }
+func (e *damagedError) Unwrap() error { return e.Err }
 
 // database is a verified bbolt file.
 type database struct {
@@ -66,8 +66,8 @@ type handle struct {
 }
 
 // openDatabase opens and verifies the bbolt file at path. It creates a missing file with its
-// buckets and the content that fill writes. It renames a damaged file and returns a DamagedError.
-// It returns a FormatError for a file with a newer format.
+// buckets and the content that fill writes. It renames a damaged file and returns a damagedError.
+// It returns a formatError for a file with a newer format.
 func openDatabase(path string, fill func(*bolt.Tx) error) (*database, error) {
 	buckets := buckets[filepath.Base(path)]
 	if !exists(path) {
@@ -77,7 +77,7 @@ func openDatabase(path string, fill func(*bolt.Tx) error) (*database, error) {
 	}
 	d := &database{path: path, buckets: buckets}
 	err := d.open(path)
-	var format *FormatError
+	var format *formatError
 	switch {
 	case err == nil:
 		return d, nil
@@ -197,12 +197,12 @@ func syncDir(dir string) error {
 }
 
 // damaged sets a file aside and returns the error for it.
-func damaged(path string, damage error) *DamagedError {
+func damaged(path string, damage error) *damagedError {
 	aside, err := setAside(path)
 	if err != nil {
 		damage = fmt.Errorf("%w; rename it: %w", damage, err)
 	}
-	return &DamagedError{Path: path, Aside: aside, Err: damage}
+	return &damagedError{Path: path, Aside: aside, Err: damage}
 }
 
 // damagedMark is added to the path of a damaged file, followed by the time.
@@ -276,7 +276,7 @@ func verifyFormat(tx *bolt.Tx) error {
 	case version < 1:
 		return fmt.Errorf("format %d is invalid", version)
 	case version < plainFormat || version > formatVersion:
-		return &FormatError{Version: version}
+		return &formatError{Version: version}
 	}
 	return meta.ForEach(func(key, value []byte) error {
 		if bytes.Equal(key, formatKey) {

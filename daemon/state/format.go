@@ -63,7 +63,7 @@ func unseal(key string, sealed []byte) ([]byte, error) {
 		return nil, errChecksum
 	}
 	if version < plainFormat || version > formatVersion {
-		return nil, &FormatError{Version: int(version)}
+		return nil, &formatError{Version: int(version)}
 	}
 	return payload, nil
 }
@@ -85,13 +85,13 @@ func unsealJSON(key string, sealed []byte, value any) error {
 	return json.Unmarshal(payload, value)
 }
 
-// FormatError is returned for a valid file or value with an unsupported format.
-type FormatError struct {
+// formatError is returned for a valid file or value with an unsupported format.
+type formatError struct {
 	Path    string
 	Version int
 }
 
-func (e *FormatError) Error() string {
+func (e *formatError) Error() string {
 	return fmt.Sprintf("%q has format %d, but this hpad supports only formats up to %d: run a newer hpad, or set another state_dir",
 		e.Path, e.Version, formatVersion)
 }

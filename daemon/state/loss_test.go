@@ -31,7 +31,7 @@ func TestBothAreDamaged(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := Open(dir, Options{}); !errors.As(err, new(*DamagedError)) {
+	if _, err := Open(dir, Options{}); !errors.As(err, new(*damagedError)) {
 		t.Errorf("Open = %v", err)
 	}
 	for range 2 {

@@ -155,7 +155,7 @@ func (m *merger) add(key string, sealed []byte, lastRound time.Time) (err error)
 	case key == lastRoundName, key == clockName:
 		return nil
 	case !known:
-		return &FormatError{Path: key, Version: formatVersion + 1}
+		return &formatError{Path: key, Version: formatVersion + 1}
 	case at.bucket == string(autoscalersBucket):
 		sealed, err = m.record(at.key, sealed, lastRound)
 	case at.bucket == string(metaBucket) && at.key == pausePrefix:

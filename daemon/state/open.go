@@ -51,8 +51,8 @@ var buckets = map[string][][]byte{
 
 // Open opens the store in dir, and creates the directory if it is missing.
 //
-// The error is a *HeldError if another process uses the directory, and a *FormatError if a newer
-// hpad wrote the files. Open also fails while an import is incomplete. If state.db is damaged, Open renames it and returns a *DamagedError; the
+// The error is a *HeldError if another process uses the directory, and a *formatError if a newer
+// hpad wrote the files. Open also fails while an import is incomplete. If state.db is damaged, Open renames it and returns a *damagedError; the
 // next Open creates an empty file. Open renames a damaged history.db and replaces it. Both cases
 // are reported as losses.
 func Open(dir string, options Options) (Store, error) {
@@ -129,7 +129,7 @@ func (s *store) openHistory() error {
 		}
 	}
 	d, err := openDatabase(path, nil)
-	var damage *DamagedError
+	var damage *damagedError
 	if errors.Is(err, syscall.EIO) {
 		damage = damaged(path, err)
 		err = damage

@@ -153,7 +153,7 @@ func TestDamagedFileIsSetAside(t *testing.T) {
 func wantSetAside(t *testing.T, dir, path string, content []byte) {
 	t.Helper()
 	_, err := Open(dir, Options{})
-	var damage *DamagedError
+	var damage *damagedError
 	if !errors.As(err, &damage) {
 		t.Fatalf("Open = %v", err)
 	}
@@ -198,7 +198,7 @@ func TestUnusableValue(t *testing.T) {
 	s := open(t, dir)
 	defer closeStore(t, s)
 	_, err := s.Load(t.Context())
-	var damage *DamagedError
+	var damage *damagedError
 	if !errors.As(err, &damage) || damage.Path != path || !strings.Contains(err.Error(), `autoscaler "web"`) || !strings.Contains(err.Error(), "move it away") {
 		t.Errorf("Open with an empty record = %v", err)
 	}
@@ -227,9 +227,9 @@ func TestRandomDamage(t *testing.T) {
 			t.Fatal(err)
 		}
 		s, err := Open(dir, Options{})
-		var damage *DamagedError
+		var damage *damagedError
 		switch {
-		case errors.As(err, new(*FormatError)): // the format has no checksum, so that every version can read it
+		case errors.As(err, new(*formatError)): // the format has no checksum, so that every version can read it
 		case err == nil:
 			if diff := cmp.Diff(want, load(t, s)); diff != "" {
 				t.Errorf("seed %d: state (-want +got):\n%s", seed, diff)
@@ -262,7 +262,7 @@ func TestNewerFormat(t *testing.T) {
 			path := filepath.Join(dir, "state.db")
 			edit(change)(t, path)
 			_, err := Open(dir, Options{})
-			var format *FormatError
+			var format *formatError
 			if !errors.As(err, &format) || format.Version != formatVersion+1 || format.Path != path {
 				t.Fatalf("Open = %v", err)
 			}
@@ -280,7 +280,7 @@ func TestSystemErrorIsNoDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := Open(dir, Options{})
-	var damage *DamagedError
+	var damage *damagedError
 	if err == nil || errors.As(err, &damage) || !strings.Contains(err.Error(), path) {
 		t.Errorf("Open with a directory instead of the file = %v", err)
 	}

@@ -37,7 +37,7 @@ type Shared interface {
 func (s *store) Continue(records Records) { s.records.Store(&records) }
 
 // OpenShared opens a store in a local directory and loads its state from records. A write to the
-// records fails after timeout. OpenShared returns the same errors as [Open], and a *DamagedError
+// records fails after timeout. OpenShared returns the same errors as [Open], and a *damagedError
 // for an invalid value in the records.
 func OpenShared(ctx context.Context, dir string, records Records, timeout time.Duration, options Options) (Shared, error) {
 	// The records are at least as new as the local state.
@@ -61,7 +61,7 @@ func (s *store) fill(ctx context.Context, records Records) error {
 	err := records.Load(ctx, func(key string, value []byte) error {
 		at, ok := slotOf(key)
 		if !ok {
-			return &FormatError{Path: key, Version: formatVersion + 1}
+			return &formatError{Path: key, Version: formatVersion + 1}
 		}
 		values[at] = value
 		return nil

@@ -19,7 +19,7 @@ import (
 // (see package clock).
 type Store interface {
 	// Load returns the stored state, with each Memory as of the last completed round. The error
-	// is a *DamagedError if a value is invalid.
+	// is a *damagedError if a value is invalid.
 	Load(ctx context.Context) (Snapshot, error)
 	// Commit durably writes all changes or none. If some records are invalid, Commit writes all
 	// other changes and returns a RejectedError. If it cannot write the history, it writes all

@@ -72,7 +72,7 @@ func (s *store) Load(ctx context.Context) (Snapshot, error) {
 	case err != nil && ctx.Err() != nil:
 		return Snapshot{}, fmt.Errorf("load %q: %w", s.state.path, err)
 	case err != nil:
-		return Snapshot{}, &DamagedError{Path: s.state.path, Err: err}
+		return Snapshot{}, &damagedError{Path: s.state.path, Err: err}
 	}
 	return snapshot, nil
 }

@@ -129,8 +129,8 @@ func (f *Fleet[N, G, C]) members(ctx context.Context, name N, group *Group[G]) (
 	return call(ctx, f, func(c *C) (*Listing, error) { return f.Platform.Members(ctx, c, name, group) })
 }
 
-// LastListing returns the last listing of a group, or nil.
-func (f *Fleet[N, G, C]) LastListing(name N) (last *Listing) {
+// lastListing returns the last listing of a group, or nil.
+func (f *Fleet[N, G, C]) lastListing(name N) (last *Listing) {
 	f.locked(name, func(s *groupState) { last = s.listing })
 	return last
 }

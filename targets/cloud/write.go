@@ -94,7 +94,7 @@ func (f *Fleet[N, G, C]) current(ctx context.Context, name N, version string) (*
 }
 
 func (f *Fleet[N, G, C]) writable(name N, g *Group[G], size int32) error {
-	if hold := f.Platform.Hold(name, g, f.LastListing(name)); hold != nil {
+	if hold := f.Platform.Hold(name, g, f.lastListing(name)); hold != nil {
 		return &targets.HeldError{Hold: *hold}
 	}
 	return g.allows(size, fmt.Errorf("%s %q cannot contain %d instances", f.Noun, fmt.Sprint(name), size))
