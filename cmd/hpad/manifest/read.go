@@ -189,18 +189,7 @@ func (r *reader) document(node *yaml.Node, version string) {
 	}
 	switch object.Kind {
 	case kindList, kindHPAList:
-		version := ""
-		if object.Kind == kindHPAList {
-			version = object.APIVersion
-		}
-		items := child(node, "items")
-		if items == nil || items.Kind != yaml.SequenceNode {
-			r.add(node.Line, "the list has no items")
-			return
-		}
-		for _, item := range items.Content {
-			r.document(item, version)
-		}
+		r.list(node, object.Kind, object.APIVersion)
 	case kindHPA, kindScaledObject:
 		r.autoscaler(node, object.Kind, object.APIVersion, meta, fields)
 	case "":
@@ -210,6 +199,21 @@ func (r *reader) document(node *yaml.Node, version string) {
 			return
 		}
 		r.skipped = append(r.skipped, origin.Skipped{File: r.file, Line: node.Line, What: strings.TrimSpace(object.Kind + " " + meta.Name)})
+	}
+}
+
+// list reads the items of a list. Those of a list of HPAs have its version by default.
+func (r *reader) list(node *yaml.Node, kind, version string) {
+	if kind != kindHPAList {
+		version = ""
+	}
+	items := child(node, "items")
+	if items == nil || items.Kind != yaml.SequenceNode {
+		r.add(node.Line, "the list has no items")
+		return
+	}
+	for _, item := range items.Content {
+		r.document(item, version)
 	}
 }
 
