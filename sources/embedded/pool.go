@@ -3,8 +3,10 @@ package embedded
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -212,6 +214,46 @@ func (p *pool) problems() []string {
 		}
 	}
 	return problems
+}
+
+// errNotScraped is the problem of an endpoint before the end of its first scrape.
+var errNotScraped = errors.New("not finished yet")
+
+// missing returns the first problem of an endpoint from which one of the selectors can select series, or
+// of a discovery that has found no endpoints. It returns "" if there is none.
+func (p *pool) missing(selectors [][]*labels.Matcher) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var problems []string
+	for _, l := range p.loops {
+		if !slices.ContainsFunc(selectors, func(matchers []*labels.Matcher) bool {
+			return p.scrape.HonorLabels || canMatch(matchers, l.endpoint.labels)
+		}) {
+			continue
+		}
+		if failure := l.failure.Load(); failure == nil {
+			problems = append(problems, p.describe(fmt.Errorf("scrape %s: %w", l.endpoint.name, errNotScraped)))
+		} else if *failure != nil {
+			problems = append(problems, p.describe(fmt.Errorf("scrape %s: %w", l.endpoint.name, *failure)))
+		}
+	}
+	if len(p.loops) == 0 {
+		for _, err := range append(slices.Clone(p.unusable), p.failure) {
+			if err != nil {
+				problems = append(problems, p.describe(err))
+			}
+		}
+	}
+	if len(problems) == 0 {
+		return ""
+	}
+	return slices.Min(problems)
+}
+
+// canMatch reports whether a series with the labels of an endpoint can match a selector. Other labels of
+// the series are unknown.
+func canMatch(matchers []*labels.Matcher, own labels.Labels) bool {
+	return !slices.ContainsFunc(matchers, func(m *labels.Matcher) bool { return own.Has(m.Name) && !m.Matches(own.Get(m.Name)) })
 }
 
 func (p *pool) describe(err error) string {

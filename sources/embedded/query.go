@@ -28,7 +28,28 @@ func (s *Source) Query(ctx context.Context, query sources.Query, at time.Time) (
 	if err != nil {
 		return sources.Vector{}, fmt.Errorf("source %q: query %q: %w", s.name, query.Text, err)
 	}
+	if len(vector.Series) == 0 && !query.Diagnosis {
+		vector.Warnings = append(vector.Warnings, s.missing(query.Text)...)
+	}
 	return vector, nil
+}
+
+// missing returns the first problem because of which a query may lack series. Without it, an empty
+// result of failed scrapes would count as zero with empty = "zero".
+func (s *Source) missing(text string) []string {
+	expr, err := parser.NewParser(parser.Options{}).ParseExpr(text)
+	if err != nil {
+		return nil
+	}
+	selectors := parser.ExtractSelectors(expr)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.pools {
+		if problem := p.missing(selectors); problem != "" {
+			return []string{problem}
+		}
+	}
+	return nil
 }
 
 // query first evaluates with the limit of a small query. If the query exceeds it, it waits for

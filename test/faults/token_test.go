@@ -68,23 +68,31 @@ func tokenTests(t *testing.T, honest http.Handler, add func(f *front, more ...st
 	if err := os.WriteFile(password, []byte("Secret-of-the-client"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	protected := func(s *tokens, endpoint *front, more string) *victim {
-		v := add(newFront(t, s.protect(honest)), fmt.Sprintf(
+	protected := func(source, endpoint *front, more string) *victim {
+		v := add(source, fmt.Sprintf(
 			"oauth2 = { client_id = \"hpad\", client_secret_file = %q, token_url = \"%s/token\"%s }\n", password, endpoint.url(), more))
 		v.front = endpoint
 		return v
 	}
 	for _, fault := range tokenFaults {
 		s := &tokens{valid: map[string]bool{}}
-		tests = append(tests, protected(s, newFront(t, s), "").subtest(fault))
+		tests = append(tests, protected(newFront(t, s.protect(honest)), newFront(t, s), "").subtest(fault))
 	}
 	s := &tokens{valid: map[string]bool{}}
-	refusing := protected(s, newFront(t, s), "")
+	rejecting := newFront(t, s.protect(honest))
+	repeating := protected(rejecting, newFront(t, s), "")
+	repeating.front = rejecting
+	s = &tokens{valid: map[string]bool{}}
+	refusing := protected(newFront(t, s.protect(honest)), newFront(t, s), "")
 	s = &tokens{valid: map[string]bool{}}
 	secure, ca := newSecureFront(t, s)
-	expired := protected(s, secure, fmt.Sprintf(", tls = { ca_file = %q }", ca))
+	expired := protected(newFront(t, s.protect(honest)), secure, fmt.Sprintf(", tls = { ca_file = %q }", ca))
 	return append(
 		tests,
+		repeating.subtest(fault{"repeats the credentials in its response", func(_ *front, w http.ResponseWriter, r *http.Request) {
+			_, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+			http.Error(w, token+" is no token for Secret-of-the-client", http.StatusUnauthorized)
+		}, `401 Unauthorized: "<redacted> is no token for <redacted>"`}),
 		subtest{"token endpoint refuses connections", func(t *testing.T, p *program.Program) {
 			refusing.withstand(t, p, refusing.close, refusing.listen, noToken+".*connection refused")
 		}},
