@@ -102,7 +102,9 @@ func New(path string, log *zap.Logger, lost func(points int)) *Store {
 // Wants reports whether to add a point for a pass at now. last is the time of the autoscaler's previous
 // point. Both are Unix times in seconds.
 func (s *Store) Wants(last, now int64) bool {
-	s.passes.Add(1)
+	if s.passes.Add(1) > maxPasses {
+		s.busy.Store(true)
+	}
 	return !s.busy.Load() || time.Duration(now-last)*time.Second >= Step
 }
 

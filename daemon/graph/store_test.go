@@ -278,15 +278,20 @@ func TestGraphValues(t *testing.T) {
 // in a minute.
 func TestWants(t *testing.T) {
 	s := newStore(t)
-	for pass := range int64(maxPasses + 1) {
+	throttled := func(when string) {
+		t.Helper()
+		if s.Wants(0, 14) || !s.Wants(0, 15) {
+			t.Errorf("%s: points 14 s and 15 s after a point = %v and %v, want false and true", when, s.Wants(0, 14), s.Wants(0, 15))
+		}
+	}
+	for pass := range int64(maxPasses) {
 		if !s.Wants(pass, pass+1) {
 			t.Fatalf("pass %d has no point", pass)
 		}
 	}
+	throttled("after too many passes")
 	s.Flush(begin)
-	if s.Wants(0, 14) || !s.Wants(0, 15) {
-		t.Errorf("after too many passes: points 14 s and 15 s after a point = %v and %v, want false and true", s.Wants(0, 14), s.Wants(0, 15))
-	}
+	throttled("in the next minute")
 	s.Flush(begin.Add(time.Minute))
 	if !s.Wants(0, 1) {
 		t.Error("no point after a minute with few passes")

@@ -65,6 +65,10 @@ type rowView struct {
 	Label, Hours, Cost, Shortage, Surplus, Changes, Utilization, AtMax, LowConfidence string
 }
 
+// modelPrefix precedes the name of a metric in the name of the field with its model. An empty field means
+// the default.
+const modelPrefix = "model:"
+
 // whatIfParameter is set in requests for a simulation.
 const whatIfParameter = "whatif"
 
@@ -105,13 +109,10 @@ func (v *whatIf) simulate(r *http.Request, d Daemon, name string) {
 		}
 	}
 	in.From = in.Until.Add(-period)
-	if v.Price != "" {
-		price, err := strconv.ParseFloat(v.Price, 64)
-		if err != nil || !(price >= 0) {
-			v.Error = fmt.Sprintf("price = %q: must be a number that is at least 0", v.Price)
-			return
-		}
-		in.Assumptions.Price = price
+	var err error
+	if in.Assumptions, err = v.assumptions(); err != nil {
+		v.Error = err.Error()
+		return
 	}
 	if set := v.changes(); len(set) > 0 {
 		in.Variants = []config.Variant{{Set: set}}
@@ -124,13 +125,35 @@ func (v *whatIf) simulate(r *http.Request, d Daemon, name string) {
 	v.Result = viewOf(result, in.Assumptions.Price > 0)
 }
 
+// assumptions returns the price and the models of metrics.
+func (v *whatIf) assumptions() (a simulate.Assumptions, err error) {
+	if v.Price != "" {
+		if a.Price, err = strconv.ParseFloat(v.Price, 64); err != nil || !(a.Price >= 0) {
+			return a, fmt.Errorf("price = %q: must be a number that is at least 0", v.Price)
+		}
+	}
+	a.Metrics = map[string]simulate.Assumption{}
+	for _, group := range v.Groups {
+		for _, f := range group.Fields {
+			metric, ofModel := strings.CutPrefix(f.Name, modelPrefix)
+			if !ofModel || f.Value == "" {
+				continue
+			}
+			if _, a.Metrics[metric], err = simulate.ParseAssumption(metric + "=" + f.Value); err != nil {
+				return a, fmt.Errorf("model of %s: %w", metric, err)
+			}
+		}
+	}
+	return a, nil
+}
+
 // changes returns the settings that differ from the active configuration. The policies of a direction
 // are set together, because the active ones may be defaults.
 func (v *whatIf) changes() (set []string) {
 	for _, group := range v.Groups {
 		changedPolicies := slices.ContainsFunc(group.Fields, func(f field) bool { return f.ofPolicy() && f.Changed() })
 		for _, f := range group.Fields {
-			if f.Changed() || f.ofPolicy() && changedPolicies {
+			if !strings.HasPrefix(f.Name, modelPrefix) && (f.Changed() || f.ofPolicy() && changedPolicies) {
 				set = append(set, f.Name+"="+f.Value)
 			}
 		}
@@ -171,10 +194,17 @@ func fieldsOf(p *simulate.Policy) []fieldGroup {
 		spec.Behavior = &hpa.Behavior{}
 		spec = hpa.Default(spec)
 	}
+	var models []field
+	for i, name := range simulate.MetricNames(p.Spec.Metrics) {
+		if p.Spec.Metrics[i].Formula == "" {
+			models = add(models, modelPrefix+name, name, "")
+		}
+	}
 	return []fieldGroup{
 		{"Targets", goals}, {"Bounds", bounds},
 		{"Scale up", rulesFields("behavior.scale_up.", spec.Behavior.ScaleUp, 0)},
 		{"Scale down", rulesFields("behavior.scale_down.", spec.Behavior.ScaleDown, p.Settings.DownscaleStabilization)},
+		{"Model of the load: total, ratio, queue:RATE or fixed", models},
 	}
 }
 

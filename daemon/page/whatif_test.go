@@ -69,7 +69,7 @@ func TestWhatIf(t *testing.T) {
 		t.Error("the page has the result of a simulation that nobody requested")
 	}
 	query := url.Values{
-		"whatif": {"1"}, "since": {"168h"}, "price": {"0.5"}, "min_replicas": {"1"}, "max_replicas": {"2"}, "behavior.scale_down.policies[0].type": {"Percent"},
+		"whatif": {"1"}, "model:load": {"total"}, "since": {"168h"}, "price": {"0.5"}, "min_replicas": {"1"}, "max_replicas": {"2"}, "behavior.scale_down.policies[0].type": {"Percent"},
 		"behavior.scale_down.policies[0].value": {"50"}, "behavior.scale_down.policies[0].period": {"15s"},
 	}
 	_, _, page = get(t, server.URL+"/autoscalers/web?"+query.Encode())
@@ -92,6 +92,7 @@ func TestWhatIf(t *testing.T) {
 	}{
 		"variant": {url.Values{"max_replicas": {"many"}}, "autoscalers.web.max_replicas: must be a whole number"},
 		"price":   {url.Values{"price": {"free"}}, `price = "free": must be a number that is at least 0`},
+		"model":   {url.Values{"model:load": {"linear"}}, `model of load: "linear" is not a model: use total, ratio, queue or fixed`},
 		"escaped": {url.Values{"price": {hostile}}, "price = "},
 	} {
 		test.query.Set("whatif", "1")

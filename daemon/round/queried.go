@@ -43,7 +43,7 @@ func (d *Definition) QueryRecording(ctx context.Context, from, to time.Time) (si
 	}
 	for i := range inputs {
 		tick := simulate.Record(&inputs[i], &policy.Decision{Case: policy.CaseMetrics}, policy.Outcome{}, false, false)
-		tick.Replicas, tick.Desired, tick.Observed, tick.Ready = simulate.Unknown, simulate.Unknown, simulate.Unknown, simulate.Unknown
+		tick.Observed, tick.Ready = simulate.Unknown, simulate.Unknown
 		recording.Ticks[i] = tick
 	}
 	missing := func(reading simulate.Reading) bool { return reading.Missing }
