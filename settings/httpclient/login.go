@@ -80,7 +80,7 @@ const (
 	// rejectableAfter is the minimum age of credentials that a rejected request renews. It limits the
 	// logins while a server rejects all credentials.
 	rejectableAfter = 10 * time.Second
-	// repeatAfter is the minimum time between two failed logins.
+	// repeatAfter is the time after a failed login in which all requests return its error.
 	repeatAfter = time.Second
 )
 
@@ -97,7 +97,7 @@ type loginTransport struct {
 	failed  time.Time
 }
 
-// issued are credentials with the time of their login.
+// issued adds the time of the login to credentials.
 type issued struct {
 	Credentials
 	since time.Time
@@ -149,8 +149,8 @@ func (t *loginTransport) send(r *http.Request, credentials *issued) (*http.Respo
 	return t.next.RoundTrip(authorized)
 }
 
-// credentials returns the current credentials. It gets new ones if they expire soon or are the
-// rejected ones.
+// credentials returns the stored credentials. It logs in first if they expire soon or equal the rejected
+// credentials, which may be nil.
 func (t *loginTransport) credentials(ctx context.Context, rejected *issued) (*issued, error) {
 	ctx, cancel := context.WithTimeout(ctx, loginTimeout)
 	defer cancel()
@@ -183,7 +183,8 @@ func (t *loginTransport) CloseIdleConnections() {
 	}
 }
 
-// isForeign reports whether a request follows a redirect to a host that must not get the credentials.
+// isForeign reports whether a request follows a redirect to another host or scheme, which must not
+// receive the credentials.
 func isForeign(r *http.Request) bool {
 	first := r
 	for first.Response != nil && first.Response.Request != nil {

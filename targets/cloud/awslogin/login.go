@@ -8,8 +8,8 @@ import (
 	"github.com/hpad/hpad/settings"
 )
 
-// Login contains the keys for credentials of AWS. The defaults are the same as those of the AWS command
-// line: environment, shared files, instance role.
+// Login contains the keys for credentials of AWS. Without them, the SDK searches the environment, the
+// shared files and the instance role, as the AWS command line does.
 type Login struct {
 	// Region is the location of the service, such as "eu-central-1"; empty means AWS_REGION, or the
 	// region of the profile or of the instance that hpad runs on.
