@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/hpad/hpad/guard"
+	"github.com/hpad/hpad/targets"
 )
 
 type writes func(line string)
@@ -328,4 +329,46 @@ func size(t *testing.T, file *os.File) int64 {
 		t.Fatal(err)
 	}
 	return info.Size()
+}
+
+// TestOutputWithoutHpad checks that the file of a process that outlives hpad remains bounded, that the
+// process continues to write, and that the next hpad finds its output.
+func TestOutputWithoutHpad(t *testing.T) {
+	w := newFixture(t)
+	w.survive = true
+	s := w.service("", "", 1)
+	s.Command = []string{"sh", "-c", "yes $HPAD_INSTANCE"}
+	w.config.Services["y"] = s
+	w.config.SetDefaults()
+	f := w.open(t)
+	if err := f.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	id := ids(settled(t, f, "y", 1))[0]
+	closeFleet(t, f)
+	file, err := os.Open(filepath.Join(w.dir, "output", "y", id+".log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	from, _, _, _ := logBounds(file)
+	eventually(t, func() string {
+		if got := size(t, file); got > maxOutput {
+			t.Fatalf("the file has %d bytes", got)
+		}
+		if first, _, _, ok := logBounds(file); !ok || first < from+2*maxOutput {
+			return "the process continues to write"
+		}
+		return ""
+	})
+	f = start(t, w.open(t))
+	if got := ids(settled(t, f, "y", 1)); got[0] != id {
+		t.Errorf("the next hpad has %v, want %s", got, id)
+	}
+	var text strings.Builder
+	if err := f.WriteLogs(t.Context(), ref("y"), id, targets.LogQuery{Lines: 2}, &text); err != nil || !strings.Contains(text.String(), id) {
+		t.Errorf("the output is %q, %v", text.String(), err)
+	}
+	scale(t, f, "y", 0)
+	settled(t, f, "y", 0)
 }
