@@ -36,9 +36,6 @@ var monitorScopes = map[string]string{
 	azurelogin.ChinaCloud:      "https://prometheus.monitor.azure.cn/.default",
 }
 
-// builders maps keys of cloudLogins to functions that build the login. Files with build tags add them.
-var builders = map[string]func(*Config) *httpclient.Login{}
-
 // The keys of cloudLogins.
 const (
 	sigV4Key     = "sigv4"
@@ -46,22 +43,23 @@ const (
 	googleIAMKey = "google_iam"
 )
 
-// tags maps the keys of cloudLogins to the build tags that omit them.
+// builders maps the keys of cloudLogins to functions that build the login. Files with build tags add
+// them. tags maps the keys to the tags that omit them.
+var builders = map[string]func(*Config) *httpclient.Login{}
+
 var tags = map[string]string{sigV4Key: "noaws", azureADKey: "noazure", googleIAMKey: "nogce"}
 
-// tables returns the tables that are set, by their keys.
-func (c *cloudLogins) tables() map[string]interface{ Validate() []settings.FieldError } {
-	set := map[string]interface{ Validate() []settings.FieldError }{}
-	if c.SigV4 != nil {
-		set[sigV4Key] = c.SigV4
+// table returns the key and the first table that is set, or "".
+func (c *cloudLogins) table() (key string, table interface{ Validate() []settings.FieldError }) {
+	switch {
+	case c.SigV4 != nil:
+		return sigV4Key, c.SigV4
+	case c.AzureAD != nil:
+		return azureADKey, c.AzureAD
+	case c.GoogleIAM != nil:
+		return googleIAMKey, c.GoogleIAM
 	}
-	if c.AzureAD != nil {
-		set[azureADKey] = c.AzureAD
-	}
-	if c.GoogleIAM != nil {
-		set[googleIAMKey] = c.GoogleIAM
-	}
-	return set
+	return "", nil
 }
 
 func (c *cloudLogins) setDefaults() {
@@ -76,21 +74,23 @@ func (c *cloudLogins) setDefaults() {
 // validate returns the errors that the field tags do not cover, and an error for a login that is not
 // part of this build.
 func (c *cloudLogins) validate() (errs []settings.FieldError) {
-	for key, table := range c.tables() {
-		if builders[key] == nil {
-			errs = append(errs, settings.FieldError{Field: key, Detail: fmt.Sprintf("is not part of this build of hpad (tag %s)", tags[key])})
-		}
-		for _, e := range table.Validate() {
-			e.Field = key + "." + e.Field
-			errs = append(errs, e)
-		}
+	key, table := c.table()
+	if key == "" {
+		return nil
+	}
+	if builders[key] == nil {
+		errs = append(errs, settings.FieldError{Field: key, Detail: fmt.Sprintf("is not part of this build of hpad (tag %s)", tags[key])})
+	}
+	for _, e := range table.Validate() {
+		e.Field = key + "." + e.Field
+		errs = append(errs, e)
 	}
 	return errs
 }
 
 // login returns the configured login, or nil if there is none.
 func (c *Config) login() *httpclient.Login {
-	for key := range c.tables() {
+	if key, _ := c.table(); key != "" {
 		return builders[key](c)
 	}
 	return nil
