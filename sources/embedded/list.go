@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	// maxListed limits the endpoints of one element of scrape.
-	maxListed = 10_000
+	// maxListed limits the endpoints of one element of scrape. Each takes about 100 KiB of memory.
+	maxListed = 2000
 	// maxListFiles limits the files of one element of scrape.
 	maxListFiles = 1000
 	// maxList limits the size of a list in bytes.
@@ -34,8 +34,9 @@ const (
 // list is the last valid version of a list of endpoints.
 type list struct {
 	endpoints []endpoint
-	// stamp detects changes of a file.
-	stamp httpclient.Stamp
+	// stamp detects changes of a file. invalid is the error of its content, which is not parsed again.
+	stamp   httpclient.Stamp
+	invalid error
 }
 
 // lists reads the lists of one Scrape, from files or a server.
@@ -55,7 +56,6 @@ func (l *lists) read(ctx context.Context) ([]endpoint, []error) {
 		found, err := l.readOne(ctx, name)
 		if err != nil {
 			problems = append(problems, err)
-			found = l.last[name]
 		}
 		next[name] = found
 		if all = append(all, found.endpoints...); len(all) > maxListed {
@@ -103,14 +103,16 @@ func (l *lists) names() (names []string, problems []error) {
 	return names, problems
 }
 
+// readOne returns the last valid version of a list, and the error of reading it now.
 func (l *lists) readOne(ctx context.Context, name string) (list, error) {
+	last := l.last[name]
 	var body bytes.Buffer
 	var stamp httpclient.Stamp
 	what := fmt.Sprintf("file_sd %q", name)
 	err := error(nil)
 	if l.scrape.HTTPSD == nil {
-		if stamp = httpclient.StampFiles(name)[0]; stamp == l.last[name].stamp {
-			return l.last[name], nil
+		if stamp = httpclient.StampFiles(name)[0]; stamp == last.stamp {
+			return last, last.invalid
 		}
 		err = readFile(name, &body)
 	} else {
@@ -118,14 +120,15 @@ func (l *lists) readOne(ctx context.Context, name string) (list, error) {
 		what = fmt.Sprintf("http_sd %q", address)
 		err = l.request(ctx, name, &body)
 	}
-	var found []endpoint
-	if err == nil {
-		found, err = parseList(body.Bytes(), l.scrape)
-	}
 	if err != nil {
-		return list{}, fmt.Errorf("%s: %w", what, err)
+		return last, fmt.Errorf("%s: %w", what, err)
 	}
-	return list{found, stamp}, nil
+	found, err := parseList(body.Bytes(), l.scrape)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", what, err)
+		return list{last.endpoints, stamp, err}, err
+	}
+	return list{endpoints: found, stamp: stamp}, nil
 }
 
 // readFile reads a regular file. Other files, such as pipes, could block.

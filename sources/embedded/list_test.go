@@ -97,6 +97,9 @@ func TestFileSD(t *testing.T) {
 	} {
 		step.change()
 		got, problems := readAll(t, l)
+		if again, problemsAgain := readAll(t, l); !slices.Equal(again, got) || !slices.Equal(problemsAgain, problems) {
+			t.Errorf("%s: endpoints of unchanged files = %q, problems %q", step.name, again, problemsAgain)
+		}
 		if diff := cmp.Diff(step.want, got); diff != "" {
 			t.Errorf("%s: endpoints (-want +got):\n%s", step.name, diff)
 		}
