@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"slices"
 	"time"
@@ -182,27 +183,32 @@ func appendHour(rows []row, in *bolt.Bucket, name string) ([]row, error) {
 // Read returns the graph of an autoscaler in a time span, including unwritten points. The result for an
 // unknown autoscaler is empty.
 func (s *Store) Read(name string, from, until time.Time) (api.Graph, error) {
-	old, rows, err := s.rows(name, from, until)
-	return graphOf(append(thinned(old, thin.Milliseconds()), thinned(rows, Step.Milliseconds())...)), err
+	old, rows, err := s.rows(name, from, until, math.MaxInt, func(rows []row) []row { return thinned(rows, thin.Milliseconds()) })
+	return graphOf(append(old, thinned(rows, Step.Milliseconds())...)), err
 }
 
-// maxTicks is the maximum number of ticks in a recording: 7 days at one point per 3 seconds. A tick
-// uses about 400 bytes.
+// maxTicks is about the maximum number of ticks in a recording: 7 days at one point per 3 seconds. A
+// tick uses about 400 bytes.
 const maxTicks = 200_000
 
 // Recording returns all points of an autoscaler in a time span, including unwritten points. It has no
-// ticks for an unknown autoscaler. The first point of each target is in its notes.
+// ticks for an unknown autoscaler. Its notes contain the first point of each target, and the start of
+// the recording if the time span has more than about 200,000 points.
 func (s *Store) Recording(name string, from, until time.Time) (simulate.Recording, error) {
-	old, rows, err := s.rows(name, from, until)
-	if rows = append(old, rows...); len(rows) > maxTicks {
-		return simulate.Recording{}, fmt.Errorf("the period contains %d points of autoscaler %q, and at most %d can be simulated: select a shorter period", len(rows), name, maxTicks)
+	old, rows, err := s.rows(name, from, until, s.maxTicks, func(rows []row) []row { return rows })
+	recording := recordingOf(name, append(old, rows...))
+	if n := len(recording.Ticks); n >= s.maxTicks {
+		first := recording.Ticks[0].Time
+		recording.Notes = append(recording.Notes, simulate.Note{Time: first, Text: fmt.Sprintf("the recording begins here, because a simulation uses the newest %d passes", n)})
 	}
-	return recordingOf(name, rows), err
+	return recording, err
 }
 
-// rows returns the rows of quarters and the rows after them, both sorted.
-func (s *Store) rows(name string, from, until time.Time) (old, recent []row, err error) {
-	old, recent, err = s.stored(name, from, until)
+// rows returns the rows of quarters and the rows after them, both sorted. It calls reduce with the rows
+// of each quarter. It omits the oldest quarters if there are more rows than limit.
+func (s *Store) rows(name string, from, until time.Time, limit int, reduce func([]row) []row) (old, recent []row, err error) {
+	outside := func(r row) bool { return r.time/milli < from.Unix() || r.time/milli > until.Unix() }
+	old, recent, err = s.stored(name, from, until, limit, func(rows []row) []row { return reduce(inOrder(slices.DeleteFunc(rows, outside))) })
 	if err != nil {
 		return nil, nil, err
 	}
@@ -213,8 +219,7 @@ func (s *Store) rows(name string, from, until time.Time) (old, recent []row, err
 		}
 	}
 	s.mu.Unlock()
-	outside := func(r row) bool { return r.time/milli < from.Unix() || r.time/milli > until.Unix() }
-	return inOrder(slices.DeleteFunc(old, outside)), inOrder(slices.DeleteFunc(recent, outside)), nil
+	return inOrder(old), inOrder(slices.DeleteFunc(recent, outside)), nil
 }
 
 // ReadFile returns the points of an autoscaler in a file that no Store has open. The result is empty
@@ -244,9 +249,10 @@ func readFile[T any](path string, read func(*Store) (T, error)) (found T, err er
 	return read(s)
 }
 
-// stored returns the rows from all blocks that overlap a time span: those of quarters, and those of
-// hours, which take precedence.
-func (s *Store) stored(name string, from, until time.Time) (old, recent []row, err error) {
+// stored returns the rows from the blocks that overlap a time span: those of quarters, which reduce
+// reduces, and those of hours, which take precedence. It reads the newest quarters until there are limit
+// rows.
+func (s *Store) stored(name string, from, until time.Time, limit int, reduce func([]row) []row) (old, recent []row, err error) {
 	s.file.RLock()
 	defer s.file.RUnlock()
 	if s.db == nil {
@@ -255,16 +261,6 @@ func (s *Store) stored(name string, from, until time.Time) (old, recent []row, e
 	err = pages.Catch(func() error {
 		return s.db.View(func(tx *bolt.Tx) error {
 			hours := spans(tx.Bucket(hoursBucket))
-			for _, span := range spans(tx.Bucket(quartersBucket)) {
-				block := tx.Bucket(quartersBucket).Bucket(spanKey(span)).Get([]byte(name))
-				if block == nil || !overlaps(span, quarter, from, until) {
-					continue
-				}
-				if old, err = decode(old, block); err != nil {
-					return fmt.Errorf("points of %q: %w", name, err)
-				}
-			}
-			old = slices.DeleteFunc(old, func(r row) bool { return slices.Contains(hours, spanOf(time.UnixMilli(r.time), hour)) })
 			for _, span := range hours {
 				if !overlaps(span, hour, from, until) {
 					continue
@@ -272,6 +268,18 @@ func (s *Store) stored(name string, from, until time.Time) (old, recent []row, e
 				if recent, err = appendHour(recent, tx.Bucket(hoursBucket).Bucket(spanKey(span)), name); err != nil {
 					return err
 				}
+			}
+			inHours := func(r row) bool { return slices.Contains(hours, spanOf(time.UnixMilli(r.time), hour)) }
+			for _, span := range slices.Backward(spans(tx.Bucket(quartersBucket))) {
+				block := tx.Bucket(quartersBucket).Bucket(spanKey(span)).Get([]byte(name))
+				if block == nil || !overlaps(span, quarter, from, until) || len(old)+len(recent) >= limit {
+					continue
+				}
+				rows, err := decode(nil, block)
+				if err != nil {
+					return fmt.Errorf("points of %q: %w", name, err)
+				}
+				old = append(old, reduce(slices.DeleteFunc(rows, inHours))...)
 			}
 			return nil
 		})

@@ -59,8 +59,8 @@ type Store struct {
 	damage atomic.Pointer[error]
 	// noSync disables fsync in tests that simulate a week.
 	noSync bool
-	// maxQuarter is maxQuarter, except in tests.
-	maxQuarter int
+	// maxQuarter and maxTicks are the constants, except in tests.
+	maxQuarter, maxTicks int
 	// passes counts the passes since the last flush, and busy is set after more than maxPasses.
 	passes atomic.Int64
 	busy   atomic.Bool
@@ -96,7 +96,7 @@ func New(path string, log *zap.Logger, lost func(points int)) *Store {
 	if lost == nil {
 		lost = func(int) {}
 	}
-	return &Store{path: path, log: log, lost: lost, maxQuarter: maxQuarter}
+	return &Store{path: path, log: log, lost: lost, maxQuarter: maxQuarter, maxTicks: maxTicks}
 }
 
 // Wants reports whether to add a point for a pass at now. last is the time of the autoscaler's previous

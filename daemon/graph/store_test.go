@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -116,6 +117,12 @@ func TestEightDays(t *testing.T) {
 				thinnedTo = test.period
 			}
 			checkTimes(t, "recording", recorded, end, test.period, thinnedTo)
+			s.maxTicks = 5000
+			if short, err := s.Recording("autoscaler-00003", begin, end); err != nil || len(recorded) > 6000 &&
+				(len(short.Ticks) < 5000 || len(short.Ticks) > 5000+1440 || !short.Ticks[len(short.Ticks)-1].Time.Equal(recording.Ticks[len(recorded)-1].Time) ||
+					len(short.Notes) != 1 || !strings.HasPrefix(short.Notes[0].Text, "the recording begins here")) {
+				t.Errorf("%d ticks with the notes %v, %v, want about 5000", len(short.Ticks), short.Notes, err)
+			}
 			used := 0
 			_ = s.db.View(func(tx *bolt.Tx) error {
 				return tx.ForEach(func(_ []byte, b *bolt.Bucket) error {
@@ -420,6 +427,18 @@ func BenchmarkStore(b *testing.B) {
 			if at.Unix()%60 == 0 {
 				s.Flush(at)
 			}
+		}
+	}
+}
+
+// BenchmarkRecording measures reading the points of a week.
+func BenchmarkRecording(b *testing.B) {
+	s := newStore(b)
+	end := begin.Add(7 * 24 * time.Hour)
+	fill(s, begin, end, 15*time.Second, 1)
+	for b.Loop() {
+		if recording, err := s.Recording("autoscaler-00000", begin, end); err != nil || len(recording.Ticks) < 40_000 {
+			b.Fatal(len(recording.Ticks), err)
 		}
 	}
 }

@@ -233,10 +233,10 @@ func rulesFields(key string, rules *hpa.ScalingRules, window time.Duration) []fi
 // shortDuration formats a duration without zero units, such as "5m".
 func shortDuration(d time.Duration) string {
 	text := d.String()
-	if d >= time.Minute {
+	if strings.HasSuffix(text, "m0s") {
 		text = strings.TrimSuffix(text, "0s")
 	}
-	if d >= time.Hour {
+	if strings.HasSuffix(text, "h0m") {
 		text = strings.TrimSuffix(text, "0m")
 	}
 	return text

@@ -53,7 +53,7 @@ function draw() {
 	const axis = { stroke: of("--muted"), grid: { stroke: of("--edge"), width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif" };
 	const labels = (u, splits) => splits.map((at) => clock(at).slice(5, 16).replace(" ", "\n"));
 	plot = new uPlot({
-		width: box.clientWidth, height: 240, legend: { show: false }, cursor: { y: false, drag: { x: false } },
+		width: box.clientWidth, height: 300, legend: { show: false }, cursor: { y: false, drag: { x: false } },
 		tzDate: (at) => uPlot.tzDate(new Date(at * 1000), document.body.dataset.zone),
 		scales: { y: { range: (u, min, max) => [0, 1.1 * Math.max(1, max)] } },
 		series: [{}, ...lines.map(({ values, ...line }) => ({ ...line, points: { show: false } }))],
@@ -77,5 +77,5 @@ function draw() {
 
 addEventListener("resize", () => {
 	const box = document.getElementById("whatif-drawing");
-	if (plot && box) plot.setSize({ width: box.clientWidth, height: 240 });
+	if (plot && box) plot.setSize({ width: box.clientWidth, height: 300 });
 });
