@@ -79,6 +79,16 @@ func TestJSON(t *testing.T) {
 	}
 }
 
+// TestVisits checks that the cost of a selection is bounded, also for a short path.
+func TestVisits(t *testing.T) {
+	large := "[" + strings.Repeat("1,", 300_000) + "1]"
+	for path, rejected := range map[string]bool{"$[7]": false, "$[?@==2]": false, "$[?@==2" + strings.Repeat("||@==3", 20) + "]": true, "$..[0,0,0,0,0]": true} {
+		if got := shown(of(JSON, large), sources.Query{Text: path}); strings.Contains(got, "and at most 4000000 are possible") != rejected {
+			t.Errorf("%s: %s", path, got)
+		}
+	}
+}
+
 // TestLabels checks that a value beyond those with all labels has the labels that the query needs, also
 // numbers and Booleans.
 func TestLabels(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 	"github.com/hpad/hpad/sources"
 )
 
-// A path with these limits visits each value of a document a few times at most.
+// The limits of paths and documents. Labels can contain paths, and a selection cannot be canceled.
 const (
 	// maxPath is the maximum length of a path in bytes.
 	maxPath = 1 << 10
@@ -26,13 +26,26 @@ const (
 	maxCommas = 4
 	// maxDepth is the maximum number of nested objects and arrays in a document.
 	maxDepth = 100
+	// maxVisits limits the cost of one selection, which takes up to a microsecond per visit.
+	maxVisits = 4_000_000
 )
 
-// path is a parsed JSONPath.
-type path struct{ *jsonpath.Path }
+// path is a parsed JSONPath. bare is its text without the contents of strings.
+type path struct {
+	*jsonpath.Path
+	bare string
+}
 
-// parsePath parses a JSONPath. It rejects paths whose cost is more than linear in the size of a document,
-// because labels can contain paths.
+// visits returns an upper bound for the number of visits to the values of a document.
+func (p path) visits(d jsonDocument) int {
+	visits := d.values * (1 + strings.Count(p.bare, "@")) << strings.Count(p.bare, ",")
+	if strings.Contains(p.bare, "..") {
+		visits *= d.depth // the library copies the list of values at each level
+	}
+	return visits
+}
+
+// parsePath parses a JSONPath. It rejects paths whose cost is more than linear in the size of a document.
 func parsePath(text string) (path, error) {
 	if len(text) > maxPath {
 		return path{}, fmt.Errorf("has %d bytes, and a JSONPath can have at most %d", len(text), maxPath)
@@ -52,7 +65,7 @@ func parsePath(text string) (path, error) {
 	case strings.Contains(bare, "match(") || strings.Contains(bare, "search("):
 		return path{}, errors.New("cannot contain match or search: compare with ==, or use select in the metric")
 	}
-	return path{parsed}, nil
+	return path{parsed, bare}, nil
 }
 
 // withoutStrings returns a valid JSONPath without the contents of its strings.
@@ -91,36 +104,39 @@ func (p path) selector() string {
 	return sources.SelectorOf(strings.Join(words, "_"))
 }
 
-// jsonDocument is the root of a JSON document.
-type jsonDocument struct{ root any }
+// jsonDocument is a JSON document with the number of its values and of its nested objects and arrays.
+type jsonDocument struct {
+	root          any
+	values, depth int
+}
 
 func parseJSON(page Page) (document, error) {
 	var root any
 	if err := json.Unmarshal(page.Text, &root); err != nil {
 		return nil, fmt.Errorf("the document%s is not complete and valid JSON: %s", page.ofType(), sources.Shorten(err.Error(), maxShownText))
 	}
-	if depth(root) > maxDepth {
+	d := jsonDocument{root: root}
+	if d.measure(root, 0); d.depth > maxDepth {
 		return nil, fmt.Errorf("the document has more than %d nested objects and arrays", maxDepth)
 	}
-	return jsonDocument{root}, nil
+	return d, nil
 }
 
-// depth returns the number of nested objects and arrays, or a larger number than maxDepth.
-func depth(value any) int {
-	deepest := 0
+// measure counts a value and the values in it.
+func (d *jsonDocument) measure(value any, outer int) {
+	d.values++
 	switch value := value.(type) {
 	case map[string]any:
+		d.depth = max(d.depth, outer+1)
 		for _, inner := range value {
-			deepest = max(deepest, depth(inner))
+			d.measure(inner, outer+1)
 		}
 	case []any:
+		d.depth = max(d.depth, outer+1)
 		for _, inner := range value {
-			deepest = max(deepest, depth(inner))
+			d.measure(inner, outer+1)
 		}
-	default:
-		return 0
 	}
-	return deepest + 1
 }
 
 // The labels that hpad adds to the values of a JSON document. pathLabel is the normalized path of the
@@ -138,6 +154,9 @@ func (d jsonDocument) collect(query sources.Query, at, _ time.Time, c *sources.C
 	p, err := parsePath(query.Text)
 	if err != nil {
 		return "", err
+	}
+	if visits := p.visits(d); visits > maxVisits {
+		return "", fmt.Errorf("the path can visit %d values, and at most %d are possible: use a simpler path or a smaller document", visits, maxVisits)
 	}
 	nodes := p.SelectLocated(d.root)
 	if slices.ContainsFunc(nodes, func(node *spec.LocatedNode) bool { _, err := numberOf(node.Node); return err != nil }) {

@@ -22,8 +22,8 @@ type Limits struct {
 	// MaxAge is the maximum age of a value in whole seconds, if the document states its time: an
 	// older value is omitted. The key max_age of a metric replaces it.
 	MaxAge time.Duration `toml:"max_age" default:"5m" min:"1s" whole:"1s"`
-	// MaxSize is the maximum size of the document, up to 16Mi. hpad needs up to 25 times as much memory
-	// for a JSON document of this size.
+	// MaxSize is the maximum size of the document, up to 16Mi. A JSON document needs up to 50 times as
+	// much memory.
 	MaxSize quantity.Bytes `toml:"max_size" default:"1Mi" min:"1" max:"16Mi"`
 }
 

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"time"
 	"unicode"
+
+	"github.com/hpad/hpad/settings/secret"
 )
 
 // outputDelay is how long child processes that outlive a program may keep its output
@@ -114,10 +116,10 @@ func (l *limited) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// lastLine returns the last line of a text that is not blank. Nonprintable characters become question
-// marks.
+// lastLine returns the last line of a text that is not blank, without known secrets. Nonprintable
+// characters become question marks.
 func lastLine(text string) string {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
+	lines := strings.Split(strings.TrimSpace(secret.Hide(text)), "\n")
 	line := []rune(strings.TrimSpace(lines[len(lines)-1]))
 	if len(line) > maxErrorLine {
 		line = append(line[:maxErrorLine-1], '…')

@@ -90,7 +90,8 @@ func TestDocument(t *testing.T) {
 	tests = append(tests,
 		add(newFront(t, w.prometheus)).subtest(fault{"returns gigabytes", endlessDocument, `more than 1048576 bytes \(max_size = "1Mi"\)`}),
 		add(newFront(t, w.prometheus)).subtest(fault{"returns a gzip bomb", bomb, `Content-Encoding "gzip", which was not requested`}))
-	w.runFaults(t, append(tests, connectionFaults(t, w.prometheus, add)...))
+	tests = append(tests, connectionFaults(t, w.prometheus, add)...)
+	w.runFaults(t, append(tests, tokenTests(t, w.prometheus, add)...))
 }
 
 // readArgument is the first argument with which this program prints the document at an address, as a program

@@ -15,8 +15,8 @@ import (
 
 // tokenFaults lists faults of the token endpoint of a source with OAuth 2.
 var tokenFaults = []fault{
-	{"token endpoint hangs", hang, noToken + "(context deadline exceeded|wait for the login of another request)"},
-	{"token endpoint trickles a byte a second", trickle, noToken + ".*context deadline exceeded"},
+	{"token endpoint hangs", hang, noToken + "(context deadline exceeded|no complete document within|wait for the login of another request)"},
+	{"token endpoint trickles a byte a second", trickle, noToken + ".*(context deadline exceeded|no complete document within)"},
 	{"token endpoint resets the connection", reset, noToken + ".*(connection reset|EOF)"},
 	{"token endpoint returns 500", respond(500, "text/plain", "boom"), noToken + `server returned 500 Internal Server Error: "boom"`},
 	{"token endpoint rejects the client", respond(401, "application/json", `{"error":"invalid_client"}`), noToken + `server returned 401 Unauthorized: "invalid_client"`},

@@ -150,7 +150,7 @@ func (c *choices) fromTrigger(m *draft.Metric, t Trigger) {
 	}
 	m.Query, m.Empty, m.OnMissing, m.Activation = t.Query, t.Empty, t.OnMissing, t.Activation
 	if c.Source == "" {
-		m.Notes = append(m.Notes, draft.Decide+"the source: a table [sources.NAME] with kind = \"prometheus\""+server+".")
+		m.Notes = append(m.Notes, draft.Decide+"the source: a table [sources.NAME], for example with kind = \"prometheus\""+server+".")
 	}
 	if t.Query == "" {
 		m.Notes = append(m.Notes, draft.Decide+"the query: "+t.Remedy+".")
