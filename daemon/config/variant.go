@@ -58,6 +58,7 @@ func (c *Config) vary(a *Autoscaler, v *Variant) (*Autoscaler, Daemon, error) {
 	case a.Labels != nil:
 		r := newLabelReader(c, a.Target)
 		tree, _ := asLabels(a.Written.table()).(map[string]any)
+		addDefaultMetric(tree)
 		if err := setAll(tree, v.Set); err != nil {
 			return nil, c.Daemon, err
 		}
@@ -80,7 +81,7 @@ func (c *Config) vary(a *Autoscaler, v *Variant) (*Autoscaler, Daemon, error) {
 func addDefaultMetric(tree map[string]any) {
 	if tree[metricsKey] == nil {
 		m := &policy.Default(policy.Spec{}).Metrics[0]
-		tree[metricsKey] = []any{map[string]any{"type": string(m.Type), "resource": m.Name, "average_utilization": *m.Target.AverageUtilization}}
+		tree[metricsKey] = []any{map[string]any{"type": string(m.Type), "resource": m.Name, "average_utilization": int64(*m.Target.AverageUtilization)}}
 	}
 }
 

@@ -74,6 +74,10 @@ func TestVariedBySettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	bare, _, err := c.Labeled(targets.Ref{Fleet: "local", Name: "db"}, map[string]string{"hpad.enable": "true", "hpad.max": "7"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	rules := func(a *Autoscaler) *policy.ScalingRules { return a.Spec.Behavior.ScaleDown }
 	for _, test := range []struct {
 		autoscaler *Autoscaler
@@ -100,6 +104,10 @@ func TestVariedBySettings(t *testing.T) {
 		{labeled, []string{"max_replicas=9", "metrics[0].average_utilization=70"}, func(a *Autoscaler) any {
 			return []int32{a.Spec.MaxReplicas, *a.Spec.Metrics[0].Target.AverageUtilization}
 		}, []int32{9, 70}},
+		{bare, []string{"metrics[0].average_utilization=60"}, func(a *Autoscaler) any { return *a.Spec.Metrics[0].Target.AverageUtilization }, int32(60)},
+		{bare, []string{"behavior.scale_up.policies[0].type=Percent", "behavior.scale_up.policies[0].value=50", "behavior.scale_up.policies[0].period=30s"}, func(a *Autoscaler) any {
+			return a.Spec.Behavior.ScaleUp.Policies
+		}, []policy.ScalingPolicy{{Type: policy.PercentPolicy, Value: 50, PeriodSeconds: 30}}},
 		{labeled, []string{`behavior.scale_down.stabilization_window="2m"`}, func(a *Autoscaler) any { return *rules(a).StabilizationWindowSeconds }, int32(120)},
 	} {
 		varied, _, err := c.Varied(test.autoscaler, &Variant{Set: test.set})
