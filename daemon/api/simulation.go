@@ -41,8 +41,10 @@ const (
 	// variants.
 	maxSimulationSpan = 31 * 24 * time.Hour
 	maxVariants       = 10
-	// maxSimulation is the time limit of a simulation in the daemon, without reading the data.
+	// maxSimulation is the time limit of a simulation in the daemon, without reading the data. maxReading
+	// is the time limit of reading the data.
 	maxSimulation = 2 * time.Second
+	maxReading    = time.Minute
 	// simulatedPoints is the maximum number of instants in the series of a result.
 	simulatedPoints = 2000
 )
@@ -142,7 +144,12 @@ func simulationData(ctx context.Context, d Daemon, name string, in SimulationReq
 		}
 		return data, &failure{ErrorBadData, err}
 	}
-	if data.Recording, err = in.load(ctx, d, name); err != nil {
+	reading, cancel := context.WithTimeout(ctx, maxReading)
+	defer cancel()
+	if data.Recording, err = in.load(reading, d, name); err != nil {
+		if reading.Err() != nil && ctx.Err() == nil {
+			err = fmt.Errorf("reading the data takes more than %s: select a shorter period: %w", maxReading, err)
+		}
 		return data, &failure{ErrorBadData, err}
 	}
 	for _, note := range data.Recording.Notes {

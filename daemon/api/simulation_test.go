@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -186,4 +187,22 @@ func TestOneSimulation(t *testing.T) {
 	if response := post(""); response.Code != http.StatusOK {
 		t.Errorf("later simulation: %d %s", response.Code, response.Body)
 	}
+}
+
+// silentDaemon never responds to QueriedRecording.
+type silentDaemon struct{ *apitest.Daemon }
+
+func (d silentDaemon) QueriedRecording(ctx context.Context, _ string, _, _ time.Time) (simulate.Recording, error) {
+	<-ctx.Done()
+	return simulate.Recording{}, ctx.Err()
+}
+
+// TestSlowData checks that a slow source does not block simulations for more than a minute.
+func TestSlowData(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		response := ask(t, silentDaemon{simulated()}, "/api/v1/autoscalers/web/recording", `{"data":"prometheus"}`)
+		if response.Code != http.StatusBadRequest || !strings.Contains(response.Body.String(), "reading the data takes more than 1m0s: select a shorter period") {
+			t.Errorf("%d %s", response.Code, response.Body)
+		}
+	})
 }
