@@ -17,14 +17,14 @@ type policy struct {
 	file string
 	line int
 	name string
-	// unresolved describes the attributes whose value depends on variables.
+	// unresolved describes the attributes that depend on variables without a default.
 	unresolved []string
 }
 
-// defaultNamespace is the namespace of jobs that set none.
+// defaultNamespace is the namespace of a job without one.
 const defaultNamespace = "default"
 
-// Names returns the namespace, no name for a task group, and the names of the job and the group.
+// Names returns the namespace, the names of the job and the group as one name, and the job.
 func (p *policy) Names() (namespace, name, target string) {
 	if p.Type == scaling.Cluster {
 		return "", p.name, p.name
@@ -50,7 +50,7 @@ func (p *policy) Draft(choices origin.Choices) *draft.Autoscaler {
 	}
 	a.Notes = append(a.Notes, notes(converted.Notes)...)
 	for _, text := range p.unresolved {
-		a.Notes = append(a.Notes, draft.Decide+"the value in "+text+", which depends on variables.")
+		a.Notes = append(a.Notes, draft.Decide+"the value in "+text+", which depends on variables without a default.")
 	}
 	if !p.Enabled {
 		a.Mode, a.ModeNote = "off", "Disabled in nomad-autoscaler. To activate the autoscaler, remove mode."

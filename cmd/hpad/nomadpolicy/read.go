@@ -142,7 +142,7 @@ func blocksOf(of *hclsyntax.Block, kind string) (found []*hclsyntax.Block) {
 	return found
 }
 
-// scaling adds a scaling block. base contains the target, and the minimum if the block has none.
+// scaling adds a scaling block. base contains the target, and the minimum for a block without one.
 func (r *reader) scaling(block *hclsyntax.Block, base scaling.Policy) {
 	p := &policy{Policy: base, file: r.file, line: block.TypeRange.Start.Line, name: labelOf(block)}
 	outer := r.block(block.Body)
