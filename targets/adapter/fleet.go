@@ -103,11 +103,13 @@ type Fleet struct {
 	mu sync.Mutex
 	// described is the response to Describe; nil before the first call and after a failed call.
 	described *Response
+	// last contains the last readings.
+	last map[targets.Ref]received
 }
 
 // NewFleet returns a fleet that sends its requests through a transport, which it closes.
 func NewFleet(name string, config *Common, transport Transport, env targets.Env) *Fleet {
-	f := &Fleet{transport: transport, lease: env.Lease, prefix: rand.Text()[:12]}
+	f := &Fleet{transport: transport, lease: env.Lease, prefix: rand.Text()[:12], last: map[targets.Ref]received{}}
 	f.base.Name, f.base.Parse = name, parseName
 	f.records = memory.New[record](env.Store, "instances/", shardOf)
 	f.sampler = sampling.NewMembers(config.ResourceInterval, sampling.Kind[member, member, sampled]{
@@ -129,17 +131,15 @@ func (f *Fleet) Close() error {
 
 // call sends a request, and returns the adapter's error or response.
 func (f *Fleet) call(ctx context.Context, request *Request) (*Response, error) {
-	err := f.backoff.Wait()
-	if err == nil {
-		err = f.require(ctx, request.Call)
+	if err := f.backoff.Wait(); err != nil {
+		return nil, err
 	}
-	var response *Response
-	if err == nil {
-		begun := time.Now()
-		response, err = f.send(ctx, request)
-		f.backoff.Record(err, begun, time.Now())
+	if err := f.require(ctx, request.Call); err != nil {
+		return nil, err
 	}
-	if err != nil {
+	begun := time.Now()
+	response, err := f.send(ctx, request)
+	if f.backoff.Record(err, begun, time.Now()); err != nil {
 		return nil, fmt.Errorf("call %q: %w", request.Call, err)
 	}
 	return response, nil
@@ -168,7 +168,7 @@ func (f *Fleet) send(ctx context.Context, request *Request) (*Response, error) {
 func (f *Fleet) require(ctx context.Context, call Call) error {
 	described, err := f.Description(ctx)
 	if err == nil && slices.Contains([]Call{Samples, Remove, Discover}, call) && !slices.Contains(described.Calls, call) {
-		return fmt.Errorf("%w: the adapter does not support this call", targets.ErrUnscalable)
+		return fmt.Errorf("call %q: %w: the adapter does not support this call", call, targets.ErrUnscalable)
 	}
 	return err
 }

@@ -149,7 +149,9 @@ type Target struct {
 	// Notices are messages for operators, at most one for each condition type.
 	Notices []policy.Notice `json:"notices,omitempty"`
 
-	// invalid is the error of a text that is not a Target.
+	// text is the JSON of a target that was received and is not parsed yet. invalid is the error of a
+	// target without a valid text.
+	text    []byte
 	invalid error
 }
 

@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -49,19 +50,34 @@ func shardOf(id string) string {
 	return fmt.Sprintf("%02x", hash.Sum32()%shards)
 }
 
-// UnmarshalJSON parses a target. It never fails, because an invalid target must not affect others.
+// UnmarshalJSON stores the text of a target. The target is parsed later, because most targets have not
+// changed, and because an invalid target must not affect others.
 func (t *Target) UnmarshalJSON(text []byte) error {
-	type plain Target
-	var parsed plain
-	err := decode(text, &parsed)
-	if err == nil {
-		if detail := (*Target)(&parsed).check(); detail != "" {
-			err = invalid(text, "%s", detail)
+	*t = Target{text: bytes.Clone(text)}
+	return nil
+}
+
+// parsed returns the target, or its error.
+func (t *Target) parsed() (*Target, error) {
+	if t.text != nil {
+		type plain Target
+		var p plain
+		if err := decode(t.text, &p); err != nil {
+			return nil, err
+		}
+		text := t.text
+		t = (*Target)(&p)
+		if detail := t.check(); detail != "" {
+			return nil, invalid(text, "%s", detail)
 		}
 	}
-	*t = Target(parsed)
-	t.invalid = err
-	return nil
+	switch {
+	case t.invalid != nil:
+		return nil, t.invalid
+	case t.Error != nil:
+		return nil, t.Error.asError(false)
+	}
+	return t, nil
 }
 
 // Unreadable returns a target that could not be read.
@@ -160,6 +176,9 @@ func amounts(quantities map[string]string) ([]policy.Amount, error) {
 func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
 	return f.base.Snapshot(ctx, refs, func(ctx context.Context, wanted map[targets.Ref]string) (map[targets.Ref]targets.Reading, error) {
 		f.records.Load(time.Now())
+		f.mu.Lock()
+		maps.DeleteFunc(f.last, func(_ targets.Ref, r received) bool { return time.Since(r.at) >= reuse })
+		f.mu.Unlock()
 		readings, err := f.read(ctx, wanted)
 		if err == nil {
 			f.records.Save(time.Now())
@@ -187,16 +206,39 @@ func (f *Fleet) read(ctx context.Context, wanted map[targets.Ref]string) (map[ta
 	return readings, nil
 }
 
-// reading converts a target to a reading.
+// received is a reading with its text, and the time at which it was parsed.
+type received struct {
+	text    []byte
+	reading targets.Reading
+	at      time.Time
+}
+
+// reuse is the time after which a target is parsed again although its text is the same. It is much
+// shorter than the time after which the record of an instance is deleted.
+const reuse = 5 * time.Minute
+
+// reading returns the reading of a target. It reuses the last reading if the text is the same.
 func (f *Fleet) reading(ref targets.Ref, t *Target, now time.Time) targets.Reading {
-	err := t.invalid
-	if err == nil && t.Error != nil {
-		err = t.Error.asError(false)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if last, ok := f.last[ref]; ok && bytes.Equal(last.text, t.text) {
+		last.reading.Observed = now
+		return last.reading
 	}
+	delete(f.last, ref)
+	parsed, err := t.parsed()
 	if err != nil {
 		f.sampler.Withdraw(ref)
 		return targets.Reading{Err: fmt.Errorf("target %q: %w", ref.Name, err), Observed: now}
 	}
+	r := f.convert(ref, parsed, now)
+	if t.text != nil {
+		f.last[ref] = received{t.text, r, now}
+	}
+	return r
+}
+
+func (f *Fleet) convert(ref targets.Ref, t *Target, now time.Time) targets.Reading {
 	r := targets.Reading{
 		SpecReplicas: *t.Count, StatusReplicas: *t.Count, Min: t.Min, Max: t.Max, Version: versionOf(*t.Count, t.Version), Observed: now,
 	}

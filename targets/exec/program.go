@@ -26,6 +26,8 @@ const (
 	// outputWait is the time that child processes outside of the program's process group may keep its
 	// standard error open.
 	outputWait = time.Second
+	// pipeSize is the capacity of a pipe.
+	pipeSize = 64 << 10
 	// lastError is the length of the end of the standard error in an error, in bytes.
 	lastError = 300
 )
@@ -36,7 +38,9 @@ type program struct {
 	stdin   io.WriteCloser
 	stdout  *os.File
 	lines   *bufio.Reader
-	last    *proc.Tail
+	// buffer is the memory of the last line.
+	buffer []byte
+	last   *proc.Tail
 	// gone is closed when the program has ended.
 	gone chan struct{}
 }
@@ -55,7 +59,7 @@ func start(command, environ []string, log io.Writer) (*program, error) {
 		return nil, err
 	}
 	defer func() { _ = messages.Close() }()
-	p.stdout, p.lines = stdout, bufio.NewReader(stdout)
+	p.stdout, p.lines = stdout, bufio.NewReaderSize(stdout, pipeSize)
 	p.command.Env, p.command.Stdout, p.command.Stderr = environ, output, messages
 	p.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if p.stdin, err = p.command.StdinPipe(); err == nil {
@@ -128,9 +132,10 @@ func (p *program) exchange(request *adapter.Request, timeout time.Duration) (*ad
 	return response, err
 }
 
-// line reads a line of at most adapter.MaxResponse bytes.
+// line reads a line of at most adapter.MaxResponse bytes. It is valid until the next call.
 func (p *program) line() ([]byte, error) {
-	var line []byte
+	line := p.buffer[:0]
+	defer func() { p.buffer = line }()
 	for {
 		part, err := p.lines.ReadSlice('\n')
 		line = append(line, part...)

@@ -18,6 +18,8 @@ import (
 type environment struct {
 	*sim.World
 	nomad, prometheus string
+	// adapter is the address of the adapter over HTTP.
+	adapter string
 	// open is the number of open connections to both servers. queries is the number of queries to
 	// Prometheus.
 	open, queries atomic.Int64
@@ -47,7 +49,10 @@ func startEnvironment(ctx context.Context, r row) (*environment, error) {
 	}
 	prometheus := s.Prometheus()
 	var err error
-	if s.nomad, err = listen(s.Nomad()); err == nil {
+	if s.adapter, err = listen(s.Adapter()); err == nil {
+		s.nomad, err = listen(s.Nomad())
+	}
+	if err == nil {
 		s.prometheus, err = listen(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 			s.queries.Add(1)
 			prometheus.ServeHTTP(w, request)
@@ -92,6 +97,15 @@ func (s *environment) configure(dir string, r row) error {
 	return os.WriteFile(filepath.Join(dir, "hpad.toml"), []byte(text), 0o600)
 }
 
+// platform returns the keys of the fleet.
+func (s *environment) platform(r row) string {
+	if r.exec {
+		program, _ := os.Executable() // Linux always returns it
+		return fmt.Sprintf("kind    = \"exec\"\ncommand = [%q, %q, %q]", program, adapterArgument, s.adapter)
+	}
+	return fmt.Sprintf("kind    = \"nomad\"\naddress = %q", s.nomad)
+}
+
 // source returns the keys of the source.
 func (s *environment) source(r row) string {
 	if r.document {
@@ -106,12 +120,15 @@ func (s *environment) autoscalers(r row, fleet, prefix string) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, `
 [fleets.%[1]s]
-kind    = "nomad"
-address = %[2]q
+%[2]s
 
 [sources.%[1]s]
 %[3]s
-`, fleet, s.nomad, s.source(r))
+`, fleet, s.platform(r), s.source(r))
+	key := `job = "%[1]s", group = "app"`
+	if r.exec {
+		key = `name = "%[1]s"`
+	}
 	for number := range r.n {
 		id := sim.JobID(number)
 		query, choice := sim.SharedQuery, fmt.Sprintf("\nselect        = { service = %q }", id)
@@ -123,7 +140,7 @@ address = %[2]q
 		}
 		fmt.Fprintf(&text, `
 [autoscalers.%[6]s%[1]s]
-target       = { fleet = %[5]q, job = "%[1]s", group = "app" }
+target       = { fleet = %[5]q, `+key+` }
 min_replicas = 1
 max_replicas = 20
 

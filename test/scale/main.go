@@ -14,11 +14,14 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -35,7 +38,9 @@ type row struct {
 	each   bool
 	// document replaces the shared query with a shared JSON document.
 	document bool
-	changes  float64
+	// exec replaces the Nomad fleet with a fleet of kind "exec".
+	exec    bool
+	changes float64
 	// warm is the number of periods before the measurement. periods is the number of measured
 	// periods.
 	warm, periods int
@@ -51,7 +56,17 @@ type row struct {
 	members, fleets int
 }
 
+// adapterArgument makes this program an adapter for a fleet of kind "exec".
+const adapterArgument = "adapter"
+
 func main() {
+	if len(os.Args) == 3 && os.Args[1] == adapterArgument {
+		if err := forward(os.Args[2]); err != nil {
+			fmt.Fprintln(os.Stderr, "scale:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "scale:", err)
 		os.Exit(1)
@@ -70,6 +85,7 @@ func run() error {
 	flag.DurationVar(&r.period, "period", 15*time.Second, "sync period")
 	flag.BoolVar(&r.single, "single", false, "one allocation per job instead of 1 to 20")
 	flag.StringVar(&query, "query", "shared", "shared: one query with a series per job; each: one query per job; document: one JSON document with a value per job")
+	flag.BoolVar(&r.exec, "exec", false, "a fleet of kind exec with the jobs as targets, instead of a Nomad fleet")
 	flag.Float64Var(&r.changes, "changes", -1, "load changes per second; -1 means n/5000, at least 1")
 	flag.IntVar(&r.warm, "warm", 2, "minimum number of periods before the measurement")
 	flag.IntVar(&r.periods, "periods", 8, "number of measured periods")
@@ -111,6 +127,25 @@ func run() error {
 		err = errors.Join(err, rewrite(page, section, tables.String()))
 	}
 	return err
+}
+
+// forward passes each line of the input to the adapter at an address, and writes the responses.
+func forward(address string) error {
+	lines := bufio.NewReader(os.Stdin)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			return nil // hpad no longer needs the adapter
+		}
+		response, err := http.Post(address, "application/json", bytes.NewReader(line))
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(os.Stdout, response.Body)
+		if err = errors.Join(err, response.Body.Close()); err != nil {
+			return err
+		}
+	}
 }
 
 // rewrite replaces the tables in a section of a page, which is between two comments.
@@ -180,6 +215,7 @@ func allRows(r row) []measurement {
 		{row{n: 100}, compared[1:]},
 		{row{n: 1000, each: true}, compared},
 		{row{n: 1000}, compared[1:]},
+		{row{n: 1000, exec: true}, compared[1:]},
 		{row{n: 10_000, each: true}, compared},
 		{row{n: 10_000, extra: true}, compared[1:]},
 		{row{n: 10_000, single: true}, compared[1:]},

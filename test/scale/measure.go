@@ -172,8 +172,12 @@ var costs = table[*result]{
 		if m.row.single {
 			allocs = "1"
 		}
+		program := m.program
+		if m.row.exec {
+			program += ", a fleet of kind exec"
+		}
 		return []string{
-			m.program, strconv.Itoa(m.row.n), m.row.period.String(), query, allocs, fmt.Sprintf("%.3f", m.perThousand()), fmt.Sprintf("%.1f", m.core()),
+			program, strconv.Itoa(m.row.n), m.row.period.String(), query, allocs, fmt.Sprintf("%.3f", m.perThousand()), fmt.Sprintf("%.1f", m.core()),
 			strconv.FormatInt(m.rss/mebibyte, 10), strconv.FormatInt(m.peak/mebibyte, 10), strconv.FormatInt(m.connections, 10),
 			seconds(m.quantile(.5)), seconds(m.quantile(.99)), fmt.Sprintf("%.0f", m.passes.passes), fmt.Sprintf("%.0f", m.passes.failed), fmt.Sprintf("%.0f", m.passes.late), m.load,
 		}

@@ -320,9 +320,11 @@ func (c call) blockJob(indexOf func(*job) uint64) (*job, error) {
 	return c.world.jobs[number], nil
 }
 
-func (c call) jobNumber(id string) (int, error) {
+func (c call) jobNumber(id string) (int, error) { return c.world.number(id) }
+
+func (w *World) number(id string) (int, error) {
 	number, err := strconv.Atoi(strings.TrimPrefix(id, "shop-"))
-	if err != nil || number < 0 || number >= c.world.options.Jobs || JobID(number) != id {
+	if err != nil || number < 0 || number >= w.options.Jobs || JobID(number) != id {
 		return 0, errNoJob
 	}
 	return number, nil
