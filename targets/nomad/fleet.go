@@ -113,7 +113,7 @@ func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.R
 			return nil, err
 		}
 		s.explainWaiting(ctx)
-		readings := s.readings(ctx)
+		readings := s.readings(ctx, len(wanted))
 		f.save(ctx)
 		if slices.ContainsFunc(slices.Collect(maps.Values(s.scopes)), func(r *scopeReading) bool { return r.whole }) {
 			guard.Go(debug.FreeOSMemory) // the list needs several times the memory of the readings
@@ -269,8 +269,8 @@ func (s *snapshot) readSpecifications(ctx context.Context) {
 	_ = group.Wait() // errors are stored per job
 }
 
-func (s *snapshot) readings(ctx context.Context) map[targets.Ref]targets.Reading {
-	answer := map[targets.Ref]targets.Reading{}
+func (s *snapshot) readings(ctx context.Context, n int) map[targets.Ref]targets.Reading {
+	answer := make(map[targets.Ref]targets.Reading, n)
 	now := time.Now()
 	checks := s.checks(ctx)
 	for _, r := range s.scopes {
