@@ -87,6 +87,10 @@ func (v *clusterView) Policies(name string, variants []config.Variant) ([]simula
 	if active := v.active.Load(); active != nil && active.whole.Autoscalers[name] != nil {
 		return status.PoliciesOf(active.whole, active.whole.Autoscalers[name], variants)
 	}
+	// Only the member that runs it has the configuration of an own fleet or of labels.
+	if _, p, _ := v.find(context.Background(), policy.Scope{Autoscaler: name}); p != nil && p.isListed(name) {
+		return nil, fmt.Errorf("autoscaler %q is evaluated by member %s: run the simulation there", name, p.name)
+	}
 	return nil, api.ErrUnknown
 }
 
