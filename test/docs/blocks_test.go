@@ -75,6 +75,7 @@ var listed = map[string]string{
 	"make scale                                                   # all rows, some 90 minutes":                    "takes about 70 minutes",
 	"make test                                                                             # fetches the engines": "takes half an hour",
 	"# /etc/systemd/system/worker@.service":                                                                       "test/systemd uses other units",
+	"# /etc/containers/systemd/worker@.container":                                                                 "TestQuadlet in test/systemd uses an image of its own",
 	"hpad fleet-test --target web --bounds 0-6 /etc/hpad/fleets/lxc.py":                                           "test/adapters runs fleet-test",
 	"$ hpad fleet-test --target web --bounds 0-6 /etc/hpad/fleets/lxc.py":                                         "test/adapters runs fleet-test",
 	"$ hpad demo": "output of one run; TestIntroduction of cmd/hpad/demo compares its first lines",
