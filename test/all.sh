@@ -168,7 +168,7 @@ else
 		# etcd first: at the same time as nomadha, the members would compete for the CPUs.
 		engines etcd.sh
 		TMPDIR=$memory tests 1 etcd
-		engines docker.sh dockerd.sh compose.sh ssh.sh
+		engines docker.sh dockerd.sh compose.sh ssh.sh podman.sh
 		tests 1 docker
 		package_tests
 	}

@@ -71,15 +71,31 @@ func (b *blueprint) dropIdentity(id string) {
 	if b.Config.Hostname == shortID(id) || mode.IsHost() || mode.IsContainer() {
 		b.Config.Hostname = ""
 	}
+	// Podman adds the host name to the environment.
+	b.Config.Env = slices.DeleteFunc(b.Config.Env, func(variable string) bool { return variable == "HOSTNAME="+shortID(id) })
 	// The engine does not report whether the address was requested or assigned.
 	b.Config.MacAddress = "" //nolint:staticcheck // old engines return an address
 	b.HostConfig.ContainerIDFile = ""
+	b.translatePodman()
 	if b.Config.Labels == nil {
 		b.Config.Labels = map[string]string{}
 	}
 	delete(b.Config.Labels, labelNumber)
 	for _, name := range []string{labelReplace, labelBeside, labelReplaces} {
 		delete(b.Config.Labels, name)
+	}
+}
+
+// translatePodman changes the settings that Podman returns in a form that it does not accept: two forms
+// of the cpu limit, and resource limits such as RLIMIT_NOFILE instead of nofile.
+func (b *blueprint) translatePodman() {
+	if b.HostConfig.NanoCPUs != 0 {
+		b.HostConfig.CPUPeriod, b.HostConfig.CPUQuota = 0, 0
+	}
+	for _, limit := range b.HostConfig.Ulimits {
+		if name, found := strings.CutPrefix(limit.Name, "RLIMIT_"); found {
+			limit.Name = strings.ToLower(name)
+		}
 	}
 }
 
@@ -160,10 +176,11 @@ func (b *blueprint) primary() string {
 	if _, ok := b.Networks[string(mode)]; ok {
 		return string(mode)
 	}
-	if mode.IsDefault() || mode == "" {
-		if _, ok := b.Networks[network.NetworkBridge]; ok {
-			return network.NetworkBridge
-		}
+	if _, ok := b.Networks[network.NetworkBridge]; ok && (mode.IsDefault() || mode == "") {
+		return network.NetworkBridge
+	}
+	if names := slices.Sorted(maps.Keys(b.Networks)); mode.IsBridge() && len(names) > 0 { // Podman reports this mode for all networks
+		return names[0]
 	}
 	return ""
 }

@@ -46,7 +46,7 @@ type member struct {
 type configuration struct{ hash, image string }
 
 func (m *member) configuration() configuration {
-	return configuration{hash: m.Labels[labelHash], image: m.Labels[labelImage]}
+	return configuration{hash: hashOf(m.Labels), image: m.Labels[labelImage]}
 }
 
 // remains reports whether the container is not being removed.
@@ -85,7 +85,7 @@ func (m *member) phase() policy.Phase {
 func newMember(s container.Summary) *member {
 	k := key{project: s.Labels[labelProject], service: s.Labels[labelService]}
 	_, hook := s.Labels[labelHook]
-	if k.project == "" || k.service == "" || hook || s.Labels[labelHash] == "" || strings.EqualFold(s.Labels[labelOneoff], "true") {
+	if k.project == "" || k.service == "" || hook || hashOf(s.Labels) == "" || strings.EqualFold(s.Labels[labelOneoff], "true") {
 		return nil
 	}
 	m := &member{Summary: s, key: k, name: nameOf(s.Names), health: healthOf(s.State, s.Status)}
@@ -94,6 +94,10 @@ func newMember(s container.Summary) *member {
 		m.number = n
 	}
 	return m
+}
+
+func hashOf(labels map[string]string) string {
+	return cmp.Or(labels[labelHash], labels[labelPodmanHash])
 }
 
 // nameOf returns the name of a container. Names that contain a slash are links to it.

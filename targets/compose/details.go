@@ -1,6 +1,7 @@
 package compose
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,6 +48,8 @@ type detail struct {
 	// healthySince is the time when the container became healthy, as far as the engine has
 	// recorded it. It is zero if the container is not healthy.
 	healthySince time.Time
+	// unlisted is the health if the list does not show it, as with Podman.
+	unlisted string
 	// check is the last health check if it failed.
 	check          failedCheck
 	requests       []policy.Amount
@@ -62,6 +65,8 @@ type detail struct {
 // current reports whether the details are consistent with the list and recent enough.
 func (d *detail) current(m *member, now time.Time, w *follower) bool {
 	switch {
+	case d.unlisted != "" && d.asked.Before(now):
+		return false
 	case m.name != d.name || m.State != d.state || m.health != d.health || now.Sub(d.asked) > detailsAge:
 		return false
 	case m.health != "" && m.health != container.Healthy && now.Sub(d.asked) > healthAge: // for the output of the last check
@@ -108,6 +113,7 @@ func (f *Fleet) detailsOf(ctx context.Context, members []*member, observed time.
 			failed[m.ID] = errs[n]
 		case found[n] != nil:
 			result[m.ID], f.details[m.ID] = found[n], found[n]
+			m.health = cmp.Or(m.health, found[n].unlisted)
 		}
 	}
 	return result, failed
@@ -172,6 +178,9 @@ func newDetail(m *member, inspected *container.InspectResponse, observed time.Ti
 		resourceLimits: docker.Limits(inspected.HostConfig),
 		limits:         limitsOf(m, inspected),
 		name:           m.name, state: m.State, health: m.health, asked: observed,
+	}
+	if h := inspected.State.Health; h != nil && m.health == "" && m.State == container.StateRunning && h.Status != container.NoHealthcheck {
+		d.unlisted = h.Status
 	}
 	return d
 }

@@ -13,6 +13,9 @@ const (
 	labelReplace      = "com.docker.compose.replace"
 )
 
+// labelPodmanHash replaces labelHash in podman-compose.
+const labelPodmanHash = "io.podman.compose.config-hash"
+
 // The labels that hpad adds to the containers it creates; Compose ignores them.
 const (
 	// labelBeside is "true" if the project had other containers when hpad created this one,

@@ -253,7 +253,7 @@ func create(ctx context.Context, c *client.Client, name string, r *blueprint) (i
 
 // Parts of the engine's error messages.
 const (
-	nameTaken   = "is already in use by container"
+	nameTaken   = "is already in use by" // Docker and Podman
 	noImage     = "No such image"
 	noContainer = "No such container"
 )

@@ -12,6 +12,10 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
+// podmanGone is part of Podman's response, with the status 500, if a container was removed during a
+// call.
+const podmanGone = "no such container"
+
 // tooNew is part of the error message after an engine was replaced by an older version.
 const tooNew = "client version"
 
@@ -38,7 +42,7 @@ func (e *Engine) Error(err error) error {
 		return fmt.Errorf("%w: %w; hpad's user must be in the group that owns the socket, which is usually docker", targets.ErrForbidden, err)
 	case errdefs.IsUnauthorized(err) || errdefs.IsPermissionDenied(err):
 		return wrap(targets.ErrForbidden)
-	case errdefs.IsNotFound(err):
+	case errdefs.IsNotFound(err) || strings.Contains(err.Error(), podmanGone):
 		return wrap(targets.ErrTargetNotFound)
 	case errdefs.IsConflict(err):
 		return wrap(targets.ErrConflict)

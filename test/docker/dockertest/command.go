@@ -28,12 +28,17 @@ func (e *Engine) Run(t testing.TB, dir string, args ...string) (Printed, error) 
 	command := exec.Command(filepath.Join(e.programs, "bin", "docker"), args...)
 	command.Dir = dir
 	command.Env = e.Environment()
+	return run(command)
+}
+
+func run(command *exec.Cmd) (Printed, error) {
 	var out, errs strings.Builder
 	command.Stdout, command.Stderr = &out, &errs
 	err := command.Run()
 	printed := Printed{Out: out.String(), Err: errs.String()}
 	if err != nil {
-		return printed, fmt.Errorf("docker %s: %w\n%s%s", strings.Join(args, " "), err, printed.Out, printed.Err)
+		name := append([]string{filepath.Base(command.Path)}, command.Args[1:]...)
+		return printed, fmt.Errorf("%s: %w\n%s%s", strings.Join(name, " "), err, printed.Out, printed.Err)
 	}
 	return printed, nil
 }
@@ -51,6 +56,28 @@ func (e *Engine) CLI(t testing.TB, args ...string) string {
 		t.Fatal(err)
 	}
 	return printed.Out
+}
+
+// IsPodman reports whether the engine has the version Podman.
+func (e *Engine) IsPodman() bool { return e.podman != "" }
+
+// Podman runs a podman command on an engine of version Podman.
+func (e *Engine) Podman(args ...string) (Printed, error) { return e.runPodman("", "podman", args) }
+
+// PodmanCompose runs podman-compose in a directory, on an engine of version Podman.
+func (e *Engine) PodmanCompose(dir string, args ...string) (Printed, error) {
+	return e.runPodman(dir, "podman-compose", args)
+}
+
+// PodmanEnvironment returns the environment that makes podman commands use the engine.
+func (e *Engine) PodmanEnvironment() []string {
+	return e.environment("CONTAINER_HOST="+e.Host(), "PATH="+filepath.Join(e.podman, "bin")+":"+os.Getenv("PATH"))
+}
+
+func (e *Engine) runPodman(dir, program string, args []string) (Printed, error) {
+	command := exec.Command(filepath.Join(e.podman, "bin", program), args...)
+	command.Dir, command.Env = dir, e.PodmanEnvironment()
+	return run(command)
 }
 
 // Project is a Compose project on an engine.

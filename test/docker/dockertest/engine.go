@@ -41,14 +41,13 @@ const (
 	// Newest is the engine with the client library's version, installed by
 	// test/install/dockerd.sh: API 1.51.
 	Newest
+	// Podman is the service of Debian's Podman, installed by test/install/podman.sh: API 1.41.
+	Podman
 )
 
 // String returns the name of the version in test names.
 func (v Version) String() string {
-	if v == Newest {
-		return "newest"
-	}
-	return "packaged"
+	return [...]string{Packaged: "packaged", Newest: "newest", Podman: "podman"}[v]
 }
 
 // Options configures an engine.
@@ -71,8 +70,10 @@ type Engine struct {
 	options Options
 	// programs is the directory in which test/install/docker.sh installed the programs.
 	programs string
-	dir      string
-	process  *child.Process
+	// podman is the directory in which test/install/podman.sh installed Podman, or empty.
+	podman  string
+	dir     string
+	process *child.Process
 }
 
 // Start runs an engine and waits until it responds. If the programs are missing or the test does
@@ -86,12 +87,16 @@ func Start(t testing.TB, options Options) *Engine {
 	if err := removeLeftovers(); err != nil {
 		t.Logf("remove leftovers of earlier tests: %v", err)
 	}
+	podman := ""
+	if options.Version == Podman {
+		podman = installed.Path(t, "podman", "test/install/podman.sh")
+	}
 	// The path of t.TempDir may exceed the maximum length of a socket path.
 	dir, lock, err := claim()
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &Engine{t: t, options: options, programs: programs, dir: dir}
+	e := &Engine{t: t, options: options, programs: programs, podman: podman, dir: dir}
 	t.Cleanup(func() {
 		e.end()
 		_ = lock.Close()
@@ -152,17 +157,11 @@ func (e *Engine) start() {
 	}
 	defer func() { _ = log.Close() }()
 	// docker-init reaps orphans, and kills all processes when it exits.
-	args := []string{
-		"-euc", startScript, "startScript", "docker-init", "--", e.daemon(),
-		"--data-root", e.Data(), "--exec-root", e.path("exec"), "--pidfile", e.path("pid"), "--host", e.Host(),
-		"--log-level", "warn", "--exec-opt", "native.cgroupdriver=cgroupfs", "--cgroup-parent", "/" + e.cgroup(),
-	}
-	if e.options.Version == Newest {
-		args = append(args, "--userland-proxy-path", filepath.Join(filepath.Dir(e.daemon()), "docker-proxy"))
-	}
+	args := append([]string{"-euc", startScript, "startScript", "docker-init", "--"}, e.daemon()...)
 	command := exec.Command("/bin/sh", append(args, e.options.Args...)...)
 	command.Stdout, command.Stderr = log, log
 	command.Env = e.environment(
+		"HPAD_PODMAN="+e.Data(),
 		"LD_LIBRARY_PATH="+filepath.Join(e.programs, "lib"),
 		"XTABLES_LIBDIR="+filepath.Join(e.programs, "xtables"))
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID}
@@ -196,12 +195,23 @@ func (e *Engine) raisePriority() {
 	}
 }
 
-// daemon returns the path of dockerd.
-func (e *Engine) daemon() string {
-	if e.options.Version == Newest {
-		return installed.Path(e.t, filepath.Join("dockerd-v*", "dockerd"), "test/install/dockerd.sh")
+// daemon returns the command that runs the engine.
+func (e *Engine) daemon() []string {
+	if e.podman != "" {
+		return []string{filepath.Join(e.podman, "bin", "podman"), "system", "service", "--time", "0", e.Host()}
 	}
-	return filepath.Join(e.programs, "bin", "dockerd")
+	dockerd := filepath.Join(e.programs, "bin", "dockerd")
+	if e.options.Version == Newest {
+		dockerd = installed.Path(e.t, filepath.Join("dockerd-v*", "dockerd"), "test/install/dockerd.sh")
+	}
+	command := []string{
+		dockerd, "--data-root", e.Data(), "--exec-root", e.path("exec"), "--pidfile", e.path("pid"), "--host", e.Host(),
+		"--log-level", "warn", "--exec-opt", "native.cgroupdriver=cgroupfs", "--cgroup-parent", "/" + e.cgroup(),
+	}
+	if e.options.Version == Newest {
+		command = append(command, "--userland-proxy-path", filepath.Join(filepath.Dir(dockerd), "docker-proxy"))
+	}
+	return command
 }
 
 // environment returns the process environment with the engine's programs first in PATH, and
@@ -232,6 +242,9 @@ func (e *Engine) StartAgain() {
 
 // end stops the engine and removes its files, mounts and cgroups.
 func (e *Engine) end() {
+	if e.podman != "" && e.process != nil && !e.process.Ended() {
+		_, _ = e.Podman("rm", "--all", "--force", "--time", "0") // also removes their cgroups
+	}
 	if e.Client != nil {
 		_ = e.Client.Close()
 	}
