@@ -63,8 +63,8 @@ func TestReason(t *testing.T) {
 	want("readiness probe: GET http://127.0.0.1:1/: 503")
 	limits.Add(&state, nil)
 	want("")
-	limits.Add(&state, errTimeout)
+	limits.Add(&state, errors.New("timeout"))
 	want("") // still ready
-	limits.Add(&state, errTimeout)
+	limits.Add(&state, errors.New("timeout"))
 	want("readiness probe: timeout")
 }

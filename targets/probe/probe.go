@@ -8,8 +8,9 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"strconv"
+
+	"github.com/hpad/hpad/settings/httpclient"
 )
 
 // TCP returns an error unless an address of the form host:port accepts a connection
@@ -17,22 +18,9 @@ import (
 func TCP(ctx context.Context, address string) error {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 	if err != nil {
-		return fmt.Errorf("connect to %s: %w", address, cause(err))
+		return fmt.Errorf("connect to %s: %w", address, httpclient.Cause(err))
 	}
 	return conn.Close()
-}
-
-var errTimeout = errors.New("timeout")
-
-// cause returns the part of an error that does not repeat the address.
-func cause(err error) error {
-	if limited, ok := errors.AsType[net.Error](err); ok && limited.Timeout() {
-		return errTimeout
-	}
-	if call, ok := errors.AsType[*os.SyscallError](err); ok {
-		return call.Err
-	}
-	return err
 }
 
 // transport uses no proxy, and closes each connection.
@@ -46,7 +34,7 @@ const maxBody = 10 << 10
 // ends.
 func HTTP(ctx context.Context, url string) error {
 	if err := get(ctx, url); err != nil {
-		return fmt.Errorf("GET %s: %w", url, cause(err))
+		return fmt.Errorf("GET %s: %w", url, httpclient.Cause(err))
 	}
 	return nil
 }

@@ -25,6 +25,8 @@ func TestHTTP(t *testing.T) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		case "/long":
 			_, _ = w.Write(make([]byte, 10*maxBody)) // more than the probe reads
+		case "/closed":
+			panic(http.ErrAbortHandler)
 		case "/silent":
 			cancel()
 			<-r.Context().Done()
@@ -33,7 +35,7 @@ func TestHTTP(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	for path, want := range map[string]string{"/": "", "/moved": "", "/long": "", "/busy": "GET " + server.URL + "/busy: 503"} {
+	for path, want := range map[string]string{"/": "", "/moved": "", "/long": "", "/busy": "GET " + server.URL + "/busy: 503", "/closed": "GET " + server.URL + "/closed: the connection was closed without a response"} {
 		err := HTTP(t.Context(), server.URL+path)
 		if got := text(err); got != want {
 			t.Errorf("HTTP(%s) = %q, want %q", path, got, want)
