@@ -25,6 +25,10 @@ func TestMain(m *testing.M) {
 		fmt.Println("worker:", work(dir))
 		os.Exit(1)
 	}
+	if queue := os.Getenv(jobsVariable); queue != "" {
+		fmt.Println("worker:", takeJobs(queue))
+		os.Exit(1)
+	}
 	code := parallel.Run(m, 6)
 	program.Clean()
 	os.Exit(code)

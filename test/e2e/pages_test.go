@@ -33,7 +33,7 @@ func TestReadme(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	copied, err := exec.Command("cp", "-r", "../../Makefile", "../../go.mod", "../../go.sum", "../../cmd", "../../daemon",
-		"../../guard", "../../policy", "../../schedule", "../../settings", "../../sources", "../../targets", "../../configs", "../../docs", dir).CombinedOutput()
+		"../../guard", "../../policy", "../../schedule", "../../settings", "../../simulate", "../../sources", "../../targets", "../../configs", "../../docs", dir).CombinedOutput()
 	if err != nil {
 		t.Fatalf("copy the sources: %v: %s", err, copied)
 	}
