@@ -29,7 +29,7 @@ type csvValues map[string]map[time.Time]float64
 // header. Times are RFC 3339, "2006-01-02 15:04:05" in UTC, or Unix seconds. The values have the
 // meaning that they have in a policy: the total for an Object or External metric with an average
 // value, percent for a utilization, and otherwise the average of the instances. For averages, the
-// metric "replicas" contains the number of instances. An empty value, or none, is a missing reading.
+// metric "replicas" contains the number of instances. A missing value is a missing reading.
 func ReadCSV(from io.Reader, name string, p *Policy) (*Recording, error) {
 	values, err := readValues(from)
 	if err != nil {

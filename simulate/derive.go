@@ -18,7 +18,7 @@ func newReadings(n int) readings {
 	return readings{values: make([]Reading, n), groups: make([]policy.Groups, n), requests: make([]policy.Requests, n)}
 }
 
-// copy sets the readings to recorded ones. A tick without readings has none of its metrics.
+// copy sets the recorded readings. In a tick without readings, all metrics are missing.
 func (r *readings) copy(recorded []Reading, metrics []int) {
 	for i, m := range metrics {
 		r.values[i] = Reading{Missing: true}
@@ -28,8 +28,8 @@ func (r *readings) copy(recorded []Reading, metrics []int) {
 	}
 }
 
-// derive returns the tick of a fleet whose count differs from the recorded one, and sets the
-// readings that the models predict for it.
+// derive returns the tick of a fleet with another count than recorded, and sets the readings that the
+// models predict for it.
 func (r *row) derive(i int, now time.Time) Tick {
 	view := r.recording.Ticks[i]
 	reported := view.Ready > 0 || view.Outage || view.Observed <= 0 || r.recording.CountsUnknown
@@ -55,7 +55,7 @@ func (r *row) derive(i int, now time.Time) Tick {
 		case model == Queue:
 			in.Milli = int64(math.Round(r.queues[m]))
 		case model == Ratio && ready == 0:
-			in.Missing = true // nothing measures it
+			in.Missing = true // a ready instance would measure it
 		case model == Ratio:
 			in.Milli = int64(math.Round(load / float64(ready)))
 		}
@@ -63,8 +63,7 @@ func (r *row) derive(i int, now time.Time) Tick {
 	return view
 }
 
-// deriveUsage divides the recorded usage among the ready instances, and adds the starting and
-// draining ones. Missing samples stay missing.
+// deriveUsage divides the recorded usage among the ready instances. Missing samples stay missing.
 func (r *row) deriveUsage(k, i int, ready, starting, draining int32) {
 	in := &r.readings.values[k]
 	was := in.Groups

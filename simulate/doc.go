@@ -1,5 +1,5 @@
-// Package simulate replays the recorded load of an autoscaler through other policies. It answers
-// which counts a policy would have requested, and with which shortage and cost.
+// Package simulate replays the recorded load of an autoscaler through other policies. It computes
+// the counts that a policy would have requested, with the resulting shortage and cost.
 //
 // A [Recording] contains one [Tick] for each recorded pass. [Run] evaluates a [Policy] at each tick
 // with policy.Decide and policy.Settle, exactly like the daemon. As long as the simulated count

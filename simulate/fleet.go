@@ -55,8 +55,7 @@ func (f *fleet) scale(to int32, now time.Time) {
 	}
 }
 
-// follow sets the numbers of instances to recorded ones, and keeps the expected ends of starts. An
-// instance that starts for longer than expected becomes ready next.
+// follow sets the recorded numbers of instances, and keeps the expected ends of starts.
 func (f *fleet) follow(replicas, ready int32, now time.Time) {
 	f.replicas = replicas
 	_, known, _ := f.at(now)
@@ -81,7 +80,7 @@ func (t *Tick) serving() int32 {
 }
 
 // carrying returns the number of instances that carry the load of a metric. The groups do not contain
-// instances whose cpu is not yet measured.
+// new instances without a usable cpu sample.
 func (t *Tick) carrying(groups *policy.Groups) int {
 	return max(groups.Ready+groups.Missing, int(t.serving()))
 }
@@ -89,7 +88,7 @@ func (t *Tick) carrying(groups *policy.Groups) int {
 // Delay is the time of a start or a drain.
 type Delay struct {
 	Duration time.Duration `json:"duration"`
-	// Measured is the number of recorded changes whose median is the duration. It is 0 if the
+	// Measured is the number of recorded changes. The duration is their median. It is 0 if the
 	// duration is a default or was given.
 	Measured int `json:"measured,omitempty"`
 	// Given reports whether the user gave the duration.

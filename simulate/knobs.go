@@ -46,7 +46,7 @@ var factors = []float64{0.5, 0.6, 0.7, 0.8, 0.9, 1.1, 1.2, 1.3, 1.5, 2}
 // highestUtilization is the highest target that a search considers, in percent.
 const highestUtilization = 90
 
-// targetKnobs returns other target values of a metric. An input of a formula has none.
+// targetKnobs returns other target values of a metric. It returns nil for an input of a formula.
 func targetKnobs(spec *policy.Spec, i int) (all []knob) {
 	last := len(spec.Metrics) - 1
 	if spec.Metrics[last].Formula != "" && i != last {

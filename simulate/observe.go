@@ -71,8 +71,8 @@ func (o *observer) reading(i int, in *Reading, pending int, now time.Time) (read
 	return reading
 }
 
-// appendSamples appends the samples of a reading: none for pending and missing instances, old ones
-// for unready cpu, and new ones for ready instances, the first of which has the whole sum.
+// appendSamples appends the samples of a reading. Pending and missing instances have no sample, and
+// unready instances of a cpu metric have an old sample. The first ready instance has the whole sum.
 func appendSamples(samples []policy.Sample, in *Reading, pending, instances int, now time.Time) []policy.Sample {
 	groups, milli := in.Groups, in.Milli
 	for i := range instances + groups.Extraneous {
@@ -88,8 +88,8 @@ func appendSamples(samples []policy.Sample, in *Reading, pending, instances int,
 	return samples
 }
 
-// fill sets the instances: first pending, then running, then ignored ones. It returns the number of
-// pending instances.
+// fill sets the instances in the order pending, running, ignored. It returns the number of pending
+// instances.
 func (o *observer) fill(t *Tick, inputs []Reading, now time.Time) (pending int) {
 	running, ignored := o.wholeInstances(t), 0
 	for i := range inputs {
@@ -188,7 +188,7 @@ func (o *observer) request(metric *policy.MetricSpec, in *Reading) {
 }
 
 // ownRequest reports whether such a request of an instance is sufficient for the policy to use the
-// requests of the instance instead of those of its tasks (R29).
+// requests of the instance instead of the requests of its tasks (R29).
 func ownRequest(resource string) bool {
 	return resource == "cpu" || resource == "memory" || strings.HasPrefix(resource, "hugepages-")
 }

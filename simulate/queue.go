@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// advance moves the queues to an instant: what arrived since the last pass, without what the ready
-// instances completed.
+// advance adds the arrivals since the last pass to the queues, and subtracts the completed items.
 func (r *row) advance(now time.Time) {
 	if r.at < 0 || !r.diverged {
 		return
@@ -67,8 +66,8 @@ func (s *simulation) reconstructArrivals(m int) error {
 	return s.interpolate(m)
 }
 
-// interpolate sets the unknown arrivals of a queue from the known ones before and after them, limited
-// by the recorded capacity.
+// interpolate sets the unknown arrivals of a queue. It interpolates between the known arrivals before
+// and after them, limited by the recorded capacity.
 func (s *simulation) interpolate(m int) error {
 	arrivals := s.arrivals[m]
 	before := -1

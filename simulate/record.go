@@ -34,7 +34,7 @@ func Record(in *policy.Inputs, decision *policy.Decision, outcome policy.Outcome
 	return tick
 }
 
-// prevented returns the direction in which the pass could not change the count.
+// prevented returns the direction of the changes that the pass could not make.
 func prevented(in *policy.Inputs, outcome policy.Outcome, dryRun bool) policy.Direction {
 	if dryRun || in.Observation.Hold != nil || outcome.Kind == policy.WriteFailed || outcome.Kind == policy.WriteHeld {
 		return policy.BothDirections

@@ -23,7 +23,7 @@ const (
 	FromCSV Origin = "csv"
 )
 
-// Recording contains the load of one autoscaler, and the counts at which it was measured.
+// Recording contains the load and the counts of one autoscaler.
 type Recording struct {
 	// Name is the name of the autoscaler.
 	Name   string `json:"name"`
@@ -31,11 +31,11 @@ type Recording struct {
 	// Metrics contains the names of the recorded metrics (see [MetricNames]), in the order of
 	// Tick.Readings. Formulas are not recorded.
 	Metrics []string `json:"metrics"`
-	// CountsUnknown reports whether the counts are not those of this autoscaler. Then no simulation
-	// follows them, and Tick.Ready is only used for metrics that instances share.
+	// CountsUnknown reports whether this autoscaler did not set the counts. Then no simulation follows
+	// them, and Tick.Ready is only used for metrics that instances share.
 	CountsUnknown bool `json:"counts_unknown,omitempty"`
-	// Step is the usual time between two ticks. A longer time than two steps is a hole, in which
-	// the count did not change.
+	// Step is the usual time between two ticks. A longer time than two steps is a hole. The
+	// count does not change during a hole.
 	Step time.Duration `json:"step"`
 	// Ticks are the recorded passes, oldest first. Their times differ.
 	Ticks []Tick `json:"ticks"`
@@ -68,10 +68,10 @@ type Tick struct {
 	Ready int32 `json:"ready"`
 	// Case is the branch that the pass took; empty for policy.CaseMetrics.
 	Case policy.Case `json:"case,omitempty"`
-	// Prevented is the direction in which a pause, a hold, a dry run or a failed write prevented
-	// changes; empty without such a reason.
+	// Prevented is the direction of the changes that a pause, a hold, a dry run or a failed write
+	// prevented; empty without such a reason.
 	Prevented policy.Direction `json:"prevented,omitempty"`
-	// Outage reports whether instances existed, but none of them was ready.
+	// Outage reports whether instances existed, but no instance was ready.
 	Outage bool `json:"outage,omitempty"`
 	// Command is the count that an operator set in this pass, or nil.
 	Command *policy.Command `json:"command,omitempty"`

@@ -91,8 +91,8 @@ func (s *simulation) run(ctx context.Context, p *Policy, base []int32) (out *Row
 	return out, demand, nil
 }
 
-// passes iterates over the instants of the policy's passes, with the index of the last tick. They
-// are the recorded ones, unless the policy has another sync period.
+// passes iterates over the instants of the policy's passes, with the index of the last tick. The
+// policy makes the recorded passes, unless it has another sync period.
 func (r *row) passes() iter.Seq2[int, time.Time] {
 	ticks, period := r.recording.Ticks, r.policy.SyncPeriod
 	return func(yield func(int, time.Time) bool) {

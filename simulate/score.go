@@ -12,8 +12,8 @@ type Score struct {
 	InstanceHours float64 `json:"instance_hours"`
 	// Cost is InstanceHours multiplied by the price.
 	Cost float64 `json:"cost"`
-	// Shortage is the share of time in which the load was above the capacity of the ready instances,
-	// and ShortageDepth the mean part of the load that was above it in that time.
+	// Shortage is the share of time with a load above the capacity of the ready instances, and
+	// ShortageDepth the mean part of the load above it in that time.
 	Shortage      float64 `json:"shortage"`
 	ShortageDepth float64 `json:"shortage_depth"`
 	// Surplus is the share of time with more ready instances than the target values of the first
@@ -28,7 +28,7 @@ type Score struct {
 	UtilizationP99  float64 `json:"utilization_p99"`
 	MinutesAtMax    float64 `json:"minutes_at_max"`
 	LongestShortage float64 `json:"longest_shortage_minutes"`
-	// LowConfidence is the number of minutes in which the load may have been higher than measured.
+	// LowConfidence is the number of minutes with a load that may have been higher than measured.
 	LowConfidence float64 `json:"low_confidence_minutes"`
 }
 
@@ -55,7 +55,7 @@ type scorer struct {
 	changes, reversals, direction int
 }
 
-// weighted is a value with the seconds in which it applied.
+// weighted is a value and its duration in seconds.
 type weighted struct{ value, seconds float64 }
 
 // add adds the state after a pass. from is the count before the pass.
@@ -147,7 +147,7 @@ func (s *scorer) percentile(share float64) float64 {
 // maxMoments is the largest number of moments of a row.
 const maxMoments = 3
 
-// Moment is a period in which a row has other counts than the first row.
+// Moment is a period with a difference between the counts of a row and of the first row.
 type Moment struct {
 	From  time.Time `json:"from"`
 	Until time.Time `json:"until"`
@@ -183,7 +183,7 @@ func (d *differences) add(at time.Time, first, replicas int32, message string) {
 	d.open.weight += by
 }
 
-// end ends the open moment and keeps the largest ones.
+// end ends the open moment and keeps the largest moments.
 func (d *differences) end(at time.Time) {
 	if d.open == nil {
 		return

@@ -57,8 +57,8 @@ type simulation struct {
 	assume    Assumptions
 	models    []MetricModel
 	formula   MetricModel
-	// shared is set for metrics whose value already is the load of one instance, or of all together,
-	// because its target is a value and its model is not Ratio.
+	// shared is set for metrics with a target of type value and another model than Ratio: their value
+	// does not depend on the count.
 	shared []bool
 	// targets are the target values of the first policy that uses the metric, in thousandths.
 	// formulaTarget is the target value of the formula.
@@ -73,7 +73,7 @@ type simulation struct {
 	arrivals [][]float64
 	// unproven contains notes about capacities above all recorded values.
 	unproven []Note
-	// low marks ticks at which the load may have been higher than measured.
+	// low marks ticks with a load that may have been higher than measured.
 	low []bool
 	// from is the first tick that is scored.
 	from int
@@ -213,7 +213,7 @@ const (
 	lostWrite
 )
 
-// findManual finds the ticks whose count is not the result of the previous pass.
+// findManual finds the ticks with another count than the result of the previous pass.
 func (s *simulation) findManual() {
 	ticks := s.recording.Ticks
 	s.manual = make([]expectation, len(ticks))
@@ -302,7 +302,7 @@ func (s *simulation) noteUnproven() {
 	}
 }
 
-// lowConfidence is the share of the recorded capacity from which a load is only a lower bound.
+// lowConfidence is a share of the recorded capacity. A measured load above it is only a lower bound.
 const lowConfidence = 0.95
 
 // load returns the load of a metric at a tick.

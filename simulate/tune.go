@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Purpose is what a suggestion improves.
+// Purpose is the improvement of a suggestion.
 type Purpose string
 
 // The purposes.
@@ -52,9 +52,9 @@ const (
 // rungs are the parts of the first half that successive rounds of the search use.
 var rungs = []float64{0.25, 0.5, 1}
 
-// Tune searches better settings than those of the active policy: by successive halving on the first
-// half of the data, with n candidates. It tests the best ones on the second half. each calls a
-// function for 0 to n-1, possibly at the same time, and returns the first error.
+// Tune searches better settings for the active policy. It compares n candidates by successive halving
+// on the first half of the data, and tests the best candidates on the second half. each calls a
+// function for 0 to n-1, possibly concurrently, and returns the first error.
 func Tune(ctx context.Context, recording *Recording, active Policy, assume Assumptions, n int, each func(n int, f func(i int) error) error) (*Tuning, error) {
 	if len(recording.Ticks) == 0 {
 		return nil, errors.New("there is no data in the period")
@@ -136,12 +136,12 @@ func (t *tuner) score(list []candidate, from, until time.Time) (*scored, error) 
 	return out, err
 }
 
-// purposes determine for each purpose the value to lower, and by which share of the active policy's
-// value. A candidate must not be worse in the other values.
+// purposes determine the value to lower for each purpose, and the required difference. A candidate must
+// not be worse in the other values.
 var purposes = []struct {
 	purpose Purpose
 	value   func(*Score) float64
-	// least is the smallest part by which the value must fall, and atLeast the smallest difference.
+	// The value must fall by at least the part least of the active policy's value, and by atLeast.
 	least, atLeast   float64
 	hours, shortages bool
 }{
@@ -153,7 +153,7 @@ var purposes = []struct {
 // sameHours is the largest ratio of the instance-hours that is the same cost.
 const sameHours = 1.005
 
-// excess returns by how much a candidate is worse in a value that must not rise; 0 if it is not.
+// excess returns the sum of the increases of values that must not rise.
 func (s *scored) excess(i, purpose int) float64 {
 	p, row, active := &purposes[purpose], &s.rows[i].Score, &s.active.Score
 	sum := 0.0

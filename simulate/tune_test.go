@@ -31,8 +31,8 @@ func days(t testing.TB, s policy.Spec, n int) (*simulate.Recording, simulate.Pol
 // TestTune searches policies for an autoscaler with a minimum that is too high, and for one that only
 // needs few instances at the minimum.
 func TestTune(t *testing.T) {
-	recording, active := days(t, spec(20, 60, average("requests", 10)), 2)
-	tuning, err := simulate.Tune(t.Context(), recording, active, simulate.Assumptions{}, 60, inOrder)
+	recording, active := days(t, spec(20, 60, average("requests", 10)), 1)
+	tuning, err := simulate.Tune(t.Context(), recording, active, simulate.Assumptions{}, 40, inOrder)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,10 +45,10 @@ func TestTune(t *testing.T) {
 	if got.Row.InstanceHours > 0.98*base.InstanceHours || got.Row.Shortage > base.Shortage+0.0001 || len(got.Row.Moments) == 0 {
 		t.Errorf("got %v: %+v, active %+v", got.Settings, got.Row.Score, base.Score)
 	}
-	if tuning.Candidates != 60 || len(tuning.Suggestions) > 3 {
+	if tuning.Candidates != 40 || len(tuning.Suggestions) > 3 {
 		t.Errorf("got %d candidates and %d suggestions", tuning.Candidates, len(tuning.Suggestions))
 	}
-	again, err := simulate.Tune(t.Context(), recording, active, simulate.Assumptions{}, 60, inOrder)
+	again, err := simulate.Tune(t.Context(), recording, active, simulate.Assumptions{}, 40, inOrder)
 	if err != nil || again.Suggestions[cheaper].Row.Label != got.Row.Label {
 		t.Errorf("another search found %+v, %v", again.Suggestions, err)
 	}
