@@ -19,7 +19,13 @@ type steady struct {
 	definition *Definition
 	instances  []policy.Instance
 	metrics    []policy.Reading
+	// until is when a complete pass is due.
+	until time.Time
 }
+
+// steadyFor is how long passes repeat a result. The next pass is complete, so that it can drop the state
+// of problems that ended.
+const steadyFor = 10 * time.Minute
 
 // steady returns the result of the pass with its inputs, or nil if later passes cannot repeat it. The
 // store must be able to derive its record.
@@ -29,7 +35,7 @@ func (p *pass) steady() *steady {
 		decision.Foreign != nil || decision.Restore != nil || len(decision.Pauses) > 0 || !p.autoscaler.following.isQuiet() {
 		return nil
 	}
-	return &steady{after.Result, p.definition, p.inputs.Observation.Instances, p.inputs.Observation.Metrics}
+	return &steady{after.Result, p.definition, p.inputs.Observation.Instances, p.inputs.Observation.Metrics, p.now().Add(steadyFor)}
 }
 
 // dedupers returns the problems that are reported once.
@@ -48,22 +54,12 @@ func (f *following) isQuiet() bool {
 	return f.unmeasured.IsZero() && !f.panicked
 }
 
-// isRecent reports whether all state of the dedupers is still needed.
-func (f *following) isRecent(now time.Time) bool {
-	for _, d := range f.dedupers() {
-		if d.HasState() && d.IsSettled(now) {
-			return false
-		}
-	}
-	return true
-}
-
-// repeats reports whether the pass repeats the last result, and then publishes it. A pass with debug
-// logs, endpoints, or a user who follows the readings is always complete.
+// repeats reports whether the pass repeats the last result, and then publishes it. A pass is always
+// complete if the target has endpoints, or if its readings are in use.
 func (p *pass) repeats() bool {
 	a, def, now := p.autoscaler, p.definition, p.now()
 	last := a.steady
-	if last == nil || last.definition != def || def.Endpoints != nil || a.followed.Load() || !a.following.isRecent(now) {
+	if last == nil || last.definition != def || def.Endpoints != nil || a.followed.Load() || !now.Before(last.until) {
 		return false
 	}
 	pauses, _ := p.env.Pauses.Of(a.Name, def.Target.Fleet, now, p.env.Clock.Scale())
