@@ -3,8 +3,7 @@ package document
 import (
 	"errors"
 	"fmt"
-	"iter"
-	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -54,7 +53,7 @@ func parsePath(text string) (path, error) {
 	if err != nil {
 		return path{}, fmt.Errorf(`is not a JSONPath (RFC 9535), such as "$.queue.length": %s`, strings.TrimPrefix(err.Error(), jsonpath.ErrPathParse.Error()+": "))
 	}
-	bare := withoutStrings(text)
+	bare := quoted.ReplaceAllString(text, "")
 	switch {
 	case strings.Count(bare, "..") > 1:
 		return path{}, errors.New("can contain .. only once")
@@ -68,25 +67,8 @@ func parsePath(text string) (path, error) {
 	return path{parsed, bare}, nil
 }
 
-// withoutStrings returns a valid JSONPath without the contents of its strings.
-func withoutStrings(text string) string {
-	var bare strings.Builder
-	var quote byte
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case quote != 0 && c == '\\':
-			i++
-		case quote != 0 && c == quote:
-			quote = 0
-		case quote != 0:
-		case c == '"' || c == '\'':
-			quote = c
-		default:
-			bare.WriteByte(c)
-		}
-	}
-	return bare.String()
-}
+// quoted matches a string in a JSONPath.
+var quoted = regexp.MustCompile(`'(\\.|[^'\\])*'|"(\\.|[^"\\])*"`)
 
 // selector returns a PromQL selector whose name consists of the names in the path.
 func (p path) selector() string {
@@ -185,8 +167,7 @@ func appendPath(dst []byte, at spec.NormalizedPath) []byte {
 	for _, step := range at {
 		switch step := step.(type) {
 		case spec.Name:
-			dst = append(append(dst, "['"...), escape.Replace(string(step))...)
-			dst = append(dst, "']"...)
+			dst = append(append(append(dst, "['"...), escape.Replace(string(step))...), "']"...)
 		case spec.Index:
 			dst = append(strconv.AppendInt(append(dst, '['), int64(step), 10), ']')
 		}
@@ -220,7 +201,7 @@ func numberOf(value any) (float64, error) {
 // label adds the labels of the value at a path: the strings, numbers and Booleans in the objects that
 // contain the value, of which the innermost has precedence. It adds those with the given names, and with all
 // set also all short strings.
-func (d jsonDocument) label(c *sources.Collector, at spec.NormalizedPath, names []string, all bool) error {
+func (d jsonDocument) label(c *sources.Collector, at spec.NormalizedPath, names []string, all bool) (err error) {
 	var objects []map[string]any // from the outermost
 	value := d.root
 	for _, step := range at {
@@ -233,30 +214,26 @@ func (d jsonDocument) label(c *sources.Collector, at spec.NormalizedPath, names 
 			value = array[step]
 		}
 	}
-	if !all {
-		return labelBy(c, objects, slices.Values(names))
-	}
-	known := map[string]bool{}
 	for _, name := range names {
-		known[name] = true
-	}
-	for _, object := range objects {
-		for name, value := range object {
-			if text, ok := value.(string); ok && len(text) <= maxShownQuery {
-				known[name] = true
-			}
-		}
-	}
-	return labelBy(c, objects, maps.Keys(known))
-}
-
-// labelBy adds the labels with some names.
-func labelBy(c *sources.Collector, objects []map[string]any, names iter.Seq[string]) (err error) {
-	for name := range names {
 		for _, object := range slices.Backward(objects) {
 			if text, ok := labelOf(object[name]); ok && name != pathLabel && name != keyLabel {
 				err = errors.Join(err, c.Label([]byte(name), []byte(text)))
 				break
+			}
+		}
+	}
+	if !all {
+		return err
+	}
+	seen := map[string]bool{pathLabel: true, keyLabel: true}
+	for _, name := range names {
+		seen[name] = true
+	}
+	for _, object := range slices.Backward(objects) {
+		for name, value := range object {
+			if text, ok := value.(string); ok && !seen[name] && len(text) <= maxShownQuery {
+				seen[name] = true
+				err = errors.Join(err, c.Label([]byte(name), []byte(text)))
 			}
 		}
 	}
