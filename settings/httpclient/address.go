@@ -1,6 +1,7 @@
 package httpclient
 
 import (
+	"errors"
 	"net/netip"
 	"net/url"
 	"os"
@@ -98,4 +99,12 @@ func WithoutSecrets(text string) string {
 	}
 	address.User, address.RawQuery, address.Fragment = nil, "", ""
 	return address.String()
+}
+
+// WithoutURL returns the error of a request without the URL, which may contain secrets.
+func WithoutURL(err error) error {
+	if failure, ok := errors.AsType[*url.Error](err); ok {
+		return failure.Err
+	}
+	return err
 }

@@ -37,3 +37,17 @@ func TestQuoteAddress(t *testing.T) {
 		}
 	}
 }
+
+func TestWithoutSecrets(t *testing.T) {
+	for text, want := range map[string]string{
+		"http://127.0.0.1:9090/prefix":        "http://127.0.0.1:9090/prefix",
+		"https://me:secret@host/p?token=x#y":  "https://host/p",
+		"http://me:secret@host:port":          "(invalid URL)",
+		"/login":                              "/login",
+		"http://me:secret@[::1]:9090/%zz?a=b": "(invalid URL)",
+	} {
+		if got := WithoutSecrets(text); got != want {
+			t.Errorf("WithoutSecrets(%q) = %q, want %q", text, got, want)
+		}
+	}
+}

@@ -8,7 +8,6 @@ import (
 	"io"
 	"math"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -202,13 +201,13 @@ func (p page) fetch(ctx context.Context, body *bytes.Buffer) (string, error) {
 func (p page) get(ctx context.Context, body *bytes.Buffer) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url, http.NoBody)
 	if err != nil {
-		return "", withoutURL(err)
+		return "", httpclient.WithoutURL(err)
 	}
 	request.Header = p.header
 	request.Header.Set("Accept-Encoding", "gzip")
 	response, err := p.client.Do(request)
 	if err != nil {
-		return "", withoutURL(err)
+		return "", httpclient.WithoutURL(err)
 	}
 	defer response.Body.Close()
 	content, release, err := uncompressed(response)
@@ -235,14 +234,6 @@ func uncompressed(response *http.Response) (content io.Reader, release func(), e
 		unzipper = new(gzip.Reader)
 	}
 	return unzipper, func() { unzippers.Put(unzipper) }, unzipper.Reset(response.Body)
-}
-
-// withoutURL returns the error without the URL, whose query may contain a secret.
-func withoutURL(err error) error {
-	if failure, ok := errors.AsType[*url.Error](err); ok {
-		return failure.Err
-	}
-	return err
 }
 
 func statusError(status string, content io.Reader) error {

@@ -9,7 +9,6 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -103,11 +102,8 @@ func (s *Source) read(ctx context.Context) (document.Page, error) {
 	}
 	request.Header.Set("Accept", accepted[s.config.Format])
 	response, err := s.client.Do(request)
-	if failure, ok := errors.AsType[*url.Error](err); ok { // without the URL, which may contain secrets
-		err = failure.Err
-	}
 	if err != nil {
-		return document.Page{}, err
+		return document.Page{}, httpclient.WithoutURL(err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {

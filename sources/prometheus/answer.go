@@ -7,15 +7,14 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
-	"unicode"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/hpad/hpad/settings/httpclient"
 	"github.com/hpad/hpad/sources"
 )
 
@@ -30,14 +29,6 @@ const (
 	// readAhead is the size of the read buffer.
 	readAhead = 32 << 10
 )
-
-// explainTransport returns the error without the URL, which may contain secrets.
-func explainTransport(err error) error {
-	if wrapped, ok := errors.AsType[*url.Error](err); ok {
-		return wrapped.Err
-	}
-	return err
-}
 
 // buffers are reused between responses.
 type buffers struct {
@@ -115,7 +106,7 @@ func (r *envelope) remarks(header http.Header) (warnings, infos []string) {
 // For any other response, it returns an error.
 func (b *buffers) open(response *http.Response) (start []byte, err error) {
 	if encoding := response.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
-		return nil, fmt.Errorf("server returned Content-Encoding %q, which was not requested", shorten(encoding, maxShownAnswer))
+		return nil, fmt.Errorf("server returned Content-Encoding %q, which was not requested", sources.Shorten(encoding, maxShownAnswer))
 	}
 	if response.StatusCode != http.StatusOK {
 		text, err := io.ReadAll(io.LimitReader(response.Body, maxErrorBytes))
@@ -144,12 +135,12 @@ func explainStatus(response *http.Response, body []byte) error {
 	status := strings.TrimSpace(fmt.Sprintf("%d %s", response.StatusCode, http.StatusText(response.StatusCode)))
 	switch class := response.StatusCode / 100; {
 	case class == 3:
-		return fmt.Errorf("server redirected with %s to %q; set url to the address of the API", status, withoutCredentials(response.Header.Get("Location")))
+		return fmt.Errorf("server redirected with %s to %q; set url to the address of the API", status, httpclient.WithoutSecrets(response.Header.Get("Location")))
 	case response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden:
 		return fmt.Errorf("server returned %s: %s; check the credentials, headers and tls", status, errorText(body))
 	case response.StatusCode == http.StatusNotFound && response.Request != nil:
 		return fmt.Errorf("server returned %s for %s %q: %s", status,
-			response.Request.Method, withoutCredentials(response.Request.URL.String()), errorText(body))
+			response.Request.Method, httpclient.WithoutSecrets(response.Request.URL.String()), errorText(body))
 	case class == 2:
 		return fmt.Errorf("server returned %s instead of 200 OK: %s", status, errorText(body))
 	}
@@ -178,27 +169,12 @@ func parseError(body []byte) (parsed apiError) {
 // errorText returns the API's error type and message, or the beginning of the body.
 func errorText(body []byte) string {
 	if parsed := parseError(body); parsed.Error != "" {
-		return shorten(parsed.ErrorType+": "+parsed.Error, maxShownAnswer)
+		return sources.Shorten(parsed.ErrorType+": "+parsed.Error, maxShownAnswer)
 	}
 	if len(body) == 0 {
 		return "(empty body)"
 	}
-	return fmt.Sprintf("%q", shorten(string(body[:min(len(body), maxShownBytes)]), maxShownAnswer))
-}
-
-// shorten returns a text in one line with a limited number of characters. Nonprintable
-// characters, such as terminal control codes, become question marks.
-func shorten(text string, characters int) string {
-	line := []rune(strings.Join(strings.Fields(text), " "))
-	if len(line) > characters {
-		line = append(line[:characters-1], '…')
-	}
-	for i, r := range line {
-		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {
-			line[i] = '?'
-		}
-	}
-	return string(line)
+	return fmt.Sprintf("%q", sources.Shorten(string(body[:min(len(body), maxShownBytes)]), maxShownAnswer))
 }
 
 // queryErrorTypes lists the error types of the Prometheus API that the query causes.

@@ -82,40 +82,6 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-func TestShorten(t *testing.T) {
-	for _, test := range []struct {
-		text string
-		most int
-		want string
-	}{
-		{"", 5, ""},
-		{"short", 5, "short"},
-		{"longer", 5, "long…"},
-		{" a\n\tb  c ", 5, "a b c"},
-		{"éééééé", 5, "éééé…"},
-		{"a\xffb", 5, "a?b"},
-		{"\x1b[31mred", 9, "?[31mred"},
-	} {
-		if got := shorten(test.text, test.most); got != test.want {
-			t.Errorf("shorten(%q, %d) = %q, want %q", test.text, test.most, got, test.want)
-		}
-	}
-}
-
-func TestWithoutCredentials(t *testing.T) {
-	for text, want := range map[string]string{
-		"http://127.0.0.1:9090/prefix":        "http://127.0.0.1:9090/prefix",
-		"https://me:secret@host/p?token=x#y":  "https://host/p",
-		"http://me:secret@host:port":          "(invalid URL)",
-		"/login":                              "/login",
-		"http://me:secret@[::1]:9090/%zz?a=b": "(invalid URL)",
-	} {
-		if got := withoutCredentials(text); got != want {
-			t.Errorf("withoutCredentials(%q) = %q, want %q", text, got, want)
-		}
-	}
-}
-
 // TestQueryErrorClasses checks that only errors that the query causes are QueryErrors.
 func TestQueryErrorClasses(t *testing.T) {
 	for _, test := range []struct {
@@ -171,7 +137,7 @@ func TestPartial(t *testing.T) {
 		{"omitted series", "", `"warnings":["PromQL warning: encountered a mix of histograms and floats for aggregation"],`, "PromQL warning: encountered a mix of histograms and floats for aggregation", 1, 0},
 		{"after another warning", "", `"warnings":` + quoted(many[0], unavailable) + `,`, unavailable, 2, 0},
 		{"after too many warnings", "", `"warnings":` + quoted(append(many, unavailable)...) + `,`, unavailable, maxAnnotations, 0},
-		{"long warning", "", `"warnings":["` + strings.Repeat("a store is down ", 1000) + `"],`, shorten(strings.Repeat("a store is down ", 1000), maxShownAnswer), 1, 0},
+		{"long warning", "", `"warnings":["` + strings.Repeat("a store is down ", 1000) + `"],`, sources.Shorten(strings.Repeat("a store is down ", 1000), maxShownAnswer), 1, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			server := serve(t, func(w http.ResponseWriter, _ *http.Request) {

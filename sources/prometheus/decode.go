@@ -65,7 +65,7 @@ func decode(input *limitedReader, collector *sources.Collector, m expectedTime, 
 		return nil, io.ErrUnexpectedEOF
 	}
 	if r.Status == "error" {
-		return nil, fmt.Errorf("server returned %s", shorten(r.ErrorType+": "+r.Error, maxShownAnswer))
+		return nil, fmt.Errorf("server returned %s", sources.Shorten(r.ErrorType+": "+r.Error, maxShownAnswer))
 	}
 	if err := checkType(r.Data.ResultType); err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func (r *annotations) UnmarshalJSONFrom(decoder *jsontext.Decoder) error {
 }
 
 func (r *annotations) add(text string) {
-	text = shorten(text, maxShownAnswer)
+	text = sources.Shorten(text, maxShownAnswer)
 	switch {
 	case len(*r) < maxAnnotations:
 		*r = append(*r, text)
@@ -173,7 +173,7 @@ func (r *result) read(decoder *jsontext.Decoder) error {
 			return err
 		case len(next.Histogram) > 0 && next.Histogram.Kind() != 'n':
 			return &sources.QueryError{Err: fmt.Errorf("series %s is a native histogram, want a number; use histogram_quantile(), histogram_sum() or histogram_count()",
-				shorten(metric(r.collector.Named()).String(), maxShownQuery))}
+				sources.Shorten(metric(r.collector.Named()).String(), maxShownQuery))}
 		}
 		return r.add(next.Value)
 	})

@@ -29,7 +29,7 @@ func (s *Source) QueryRange(ctx context.Context, query sources.Query, from time.
 		vectors, err := s.queryRange(ctx, query, from, step, min(n, instantsPerRequest))
 		if err != nil {
 			return fmt.Errorf("source %q: query %q from %s at %q: %w",
-				s.name, shorten(query.Text, maxShownQuery), from.UTC().Format(time.RFC3339), s.address, err)
+				s.name, sources.Shorten(query.Text, maxShownQuery), from.UTC().Format(time.RFC3339), s.address, err)
 		}
 		for i := range vectors {
 			visit(from, &vectors[i])

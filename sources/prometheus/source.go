@@ -48,7 +48,7 @@ type Source struct {
 // errors. budget limits the results; nil means no limit. New reads the TLS files but does not
 // connect. The source uses the proxies from the environment (HTTPS_PROXY, NO_PROXY).
 func New(name string, cfg *Config, budget *sources.Budget) (*Source, error) {
-	address := withoutCredentials(cfg.URL)
+	address := httpclient.WithoutSecrets(cfg.URL)
 	client, err := cfg.NewClient(name, cfg.login())
 	if err != nil {
 		return nil, fmt.Errorf("source %q: prepare connections to %q: %w", name, address, err)
@@ -74,7 +74,7 @@ func New(name string, cfg *Config, budget *sources.Budget) (*Source, error) {
 func (s *Source) Query(ctx context.Context, query sources.Query, at time.Time) (sources.Vector, error) {
 	vector, err := s.query(ctx, query, at)
 	if err != nil {
-		return sources.Vector{}, fmt.Errorf("source %q: query %q at %q: %w", s.name, shorten(query.Text, maxShownQuery), s.address, err)
+		return sources.Vector{}, fmt.Errorf("source %q: query %q at %q: %w", s.name, sources.Shorten(query.Text, maxShownQuery), s.address, err)
 	}
 	return vector, nil
 }
@@ -154,13 +154,13 @@ func (s *Source) request(ctx context.Context, request func(context.Context) erro
 	err := request(limited)
 	switch {
 	case err == nil || limited.Err() == nil:
-		return explainTransport(err)
+		return httpclient.WithoutURL(err)
 	case ctx.Err() != nil:
 		// The transport returns the context's cause, which may differ from its error.
 		if !errors.Is(err, ctx.Err()) {
-			return fmt.Errorf("%w: %w", ctx.Err(), explainTransport(err))
+			return fmt.Errorf("%w: %w", ctx.Err(), httpclient.WithoutURL(err))
 		}
-		return explainTransport(err)
+		return httpclient.WithoutURL(err)
 	case errors.Is(err, sources.ErrBudget):
 		return err
 	}
@@ -215,15 +215,3 @@ func (s *Source) do(ctx context.Context, method, path string, others url.Values,
 }
 
 func (c *Config) at(path string) string { return strings.TrimRight(c.URL, "/") + path }
-
-// withoutCredentials returns a URL that can be shown in errors.
-func withoutCredentials(text string) string {
-	address, err := url.Parse(text)
-	if err != nil {
-		return "(invalid URL)"
-	}
-	address.User = nil
-	address.RawQuery = ""
-	address.Fragment = ""
-	return address.String()
-}
