@@ -136,8 +136,8 @@ type Target struct {
 	// instances.
 	Count *int32 `json:"count,omitempty"`
 	// Instances are the existing instances, in any phase. If the field is absent, the adapter does
-	// not report instances.
-	Instances []Instance `json:"instances,omitempty"`
+	// not report instances; if it is empty, there are none.
+	Instances []Instance `json:"instances,omitzero"`
 	// Version is any text that changes with each change of the count. If it is absent, hpad reads
 	// the target again directly before it scales it, and compares the count.
 	Version string `json:"version,omitempty"`
