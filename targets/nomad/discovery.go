@@ -30,17 +30,22 @@ func labels(tg *taskGroup) map[string]string {
 	return found
 }
 
-// policyLabels returns a policy of nomad-autoscaler as labels, and what prevents its use.
-func policyLabels(policy *scaling.Autoscaler) (labels map[string]string, problem string) {
+// policyLabels returns a policy of nomad-autoscaler as labels, and what prevents its use. A shorter
+// interval than labels may set is raised.
+func (f *Fleet) policyLabels(policy *scaling.Autoscaler) (labels map[string]string, problem string) {
 	var open []string
 	for _, note := range policy.Open() {
 		open = append(open, note.Text)
 	}
 	if len(open) > 0 {
-		problem = "the scaling policy has no equivalent: " + strings.Join(open, "; ") + ". Use the meta of the group, or a file, which hpad convert writes"
+		problem = "the scaling policy has no equivalent: " + strings.Join(open, "; ") + ". Write the autoscaler in the meta of the group or in a file; hpad convert prints a draft"
+	}
+	allowed := *policy
+	if least := f.config.LabelLimits.SyncPeriod; allowed.SyncPeriod > 0 && allowed.SyncPeriod < least {
+		allowed.SyncPeriod = least
 	}
 	labels = map[string]string{}
-	for key, value := range policy.Labels() {
+	for key, value := range allowed.Labels() {
 		labels[targets.LabelPrefix+key] = value
 	}
 	return labels, problem
@@ -167,7 +172,7 @@ func (d *discovery) take(key jobKey, spec *specification) {
 		g := &spec.groups[i]
 		labels, problem := g.labels, ""
 		if g.policy != nil && d.fleet.config.NomadAutoscalerPolicies && labels[targets.EnableLabel] == "" {
-			labels, problem = policyLabels(g.policy)
+			labels, problem = d.fleet.policyLabels(g.policy)
 		}
 		if len(labels) == 0 {
 			continue

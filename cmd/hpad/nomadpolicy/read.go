@@ -159,7 +159,11 @@ func (r *reader) scaling(block *hclsyntax.Block, base scaling.Policy) {
 	if p.Body == nil { // only bounds, which hpad reads from Nomad
 		return
 	}
-	if _, keys := p.Target(); p.Type != scaling.Cluster {
+	plugin, keys := p.Target()
+	if outer.text("type") == "" && plugin != "" && clouds[plugin].kind == "" && keys["Group"] != "" {
+		p.Type = ""
+	}
+	if p.Type != scaling.Cluster {
 		p.Job, p.Group, p.Namespace = firstOf(p.Job, keys["Job"]), firstOf(p.Group, keys["Group"]), firstOf(p.Namespace, keys["Namespace"])
 	}
 	r.policies = append(r.policies, p)

@@ -149,9 +149,12 @@ func (c *converter) rules() {
 			c.note("%s of the checks differs; the largest applies to all.", d.key)
 		}
 	}
-	if len(c.a.Metrics) > 0 {
-		c.choice("the cooldown of %s stops all changes after each change, and hpad has no such pause. The stabilization window of scale_down delays a reduction, but never an increase. "+
-			"policies with period = %q would also limit each increase.", settings.Span(cooldown), settings.Span(min(cooldown, maxPeriod)))
+	const pause = "hpad has no pause after a change. The stabilization window of scale_down delays a reduction, but never an increase."
+	switch {
+	case c.cooldown > 0:
+		c.choice("the cooldown of %s: "+pause+" policies with period = %q would also limit each increase.", settings.Span(cooldown), settings.Span(min(cooldown, maxPeriod)))
+	case len(c.a.Metrics) > 0:
+		c.note("The default cooldown is 5m: " + pause)
 	}
 }
 

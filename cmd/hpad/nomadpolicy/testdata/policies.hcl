@@ -32,7 +32,6 @@ scaling "workers" {
 
 scaling "disabled" {
   enabled = false
-  type    = "horizontal"
   min     = 2
   max     = 9
 
