@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"sync"
 	"time"
 
+	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -92,7 +92,7 @@ func samplesOnDemand[T TB](t *trial[T]) {
 func concurrentUse[T TB](t *trial[T]) {
 	f := t.open()
 	f.settle(t.Refs[0], 1)
-	var group sync.WaitGroup
+	var group guard.Tasks
 	for worker := range 4 {
 		group.Go(func() {
 			for round := range 10 {

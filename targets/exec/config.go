@@ -28,6 +28,9 @@ type Config struct {
 	Mode string `toml:"mode" default:"stream" values:"stream oneshot"`
 	// Env contains variables that are added to a minimal environment.
 	Env map[string]string `toml:"env"`
+	// OwnHost means that the program manages only hpad's own host. Each member of a cluster then has a fleet
+	// of its own. Otherwise, the members share the fleet, and only its owner runs the program.
+	OwnHost bool `toml:"own_host"`
 	adapter.Common
 }
 
@@ -52,8 +55,8 @@ func (c *Config) Validate() []settings.FieldError {
 	return errs
 }
 
-// Local returns true, because hpad itself starts the program.
-func (c *Config) Local() bool { return true }
+// Local reports whether the program manages only hpad's own host.
+func (c *Config) Local() bool { return c.OwnHost }
 
 // environ returns the environment of the program.
 func (c *Config) environ(fleet string) []string {
