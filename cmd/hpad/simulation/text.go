@@ -20,7 +20,7 @@ var columns = []struct {
 	name string
 	cell func(*simulate.Score) string
 }{
-	{"HOURS", func(s *simulate.Score) string { return decimal(s.InstanceHours, 1) }},
+	{"HOURS", func(s *simulate.Score) string { return hours(s.InstanceHours) }},
 	{"COST", func(s *simulate.Score) string { return decimal(s.Cost, 2) }},
 	{"SHORTAGE", func(s *simulate.Score) string { return share(s.Shortage, s.ShortageDepth) }},
 	{"LONGEST", func(s *simulate.Score) string { return minutes(s.LongestShortage) }},
@@ -150,6 +150,14 @@ func delay(d *simulate.Delay, change string) string {
 func stamp(t time.Time, zone *time.Location) string { return t.In(zone).Format("2006-01-02 15:04 MST") }
 
 func decimal(v float64, digits int) string { return strconv.FormatFloat(v, 'f', digits, 64) }
+
+// hours shows more digits for the short recordings of a first try.
+func hours(v float64) string {
+	if v < 10 {
+		return decimal(v, 3)
+	}
+	return decimal(v, 1)
+}
 
 func percent(v float64) string { return decimal(100*v, 0) + "%" }
 
