@@ -1,12 +1,14 @@
 package simulate_test
 
 import (
+	"errors"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/simulate"
 )
@@ -19,6 +21,11 @@ func inOrder(n int, f func(i int) error) error {
 		}
 	}
 	return nil
+}
+
+// concurrently calls a function for each number at the same time.
+func concurrently(n int, f func(i int) error) error {
+	return errors.Join(guard.Each(n, slices.Repeat([]struct{}{{}}, n), func(i int, _ struct{}) error { return f(i) })...)
 }
 
 // days returns a recording of days with a daily wave.
@@ -48,7 +55,7 @@ func TestTune(t *testing.T) {
 	if tuning.Candidates != 40 || len(tuning.Suggestions) > 3 {
 		t.Errorf("got %d candidates and %d suggestions", tuning.Candidates, len(tuning.Suggestions))
 	}
-	again, err := simulate.Tune(t.Context(), recording, active, simulate.Assumptions{}, 40, inOrder)
+	again, err := simulate.Tune(t.Context(), recording, active, simulate.Assumptions{}, 40, concurrently)
 	if err != nil || again.Suggestions[cheaper].Row.Label != got.Row.Label {
 		t.Errorf("another search found %+v, %v", again.Suggestions, err)
 	}
