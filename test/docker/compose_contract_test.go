@@ -27,17 +27,17 @@ import (
 // TestComposeContract runs the contract suite for Compose services on a real engine. It checks for
 // leaked goroutines, so it must not run in parallel with other tests.
 func TestComposeContract(t *testing.T) {
-	composeContract(t, dockertest.Start(t, dockertest.Options{Version: dockertest.Newest}), "interval: 1s, start_period: 30s, start_interval: 200ms")
+	composeContract(t, dockertest.Start(t, dockertest.Options{Version: dockertest.Newest}), "300ms", "interval: 1s, start_period: 30s, start_interval: 200ms")
 }
 
-// composeContract runs the contract suite on an engine. health contains additional settings of the
-// health check.
-func composeContract(t *testing.T, e *dockertest.Engine, health string) {
+// composeContract runs the contract suite on an engine. A worker stops after the delay stop. health
+// contains additional settings of the health check.
+func composeContract(t *testing.T, e *dockertest.Engine, stop, health string) {
 	e.ImportWorker(t, dockertest.Worker, "1")
 	projects := 0
 	targettest.Run(t, targettest.Kind{Samples: true, Patience: patience, New: func(t *testing.T, counts ...int32) *targettest.Platform {
 		projects++
-		c := &contract{e: e, health: health, gate: newGate(t, e), store: &targettest.Store{}, services: map[targets.Ref]*contractService{}}
+		c := &contract{e: e, stop: stop, health: health, gate: newGate(t, e), store: &targettest.Store{}, services: map[targets.Ref]*contractService{}}
 		c.project = e.Project(t, fmt.Sprintf("contract%d", projects), "")
 		return c.platform(t, counts)
 	}})
@@ -46,6 +46,7 @@ func composeContract(t *testing.T, e *dockertest.Engine, health string) {
 // contract is a Compose project on which one case of the contract suite runs.
 type contract struct {
 	e        *dockertest.Engine
+	stop     string
 	health   string
 	gate     *gate
 	project  *dockertest.Project
@@ -123,10 +124,11 @@ func (c *contract) up() {
 		fmt.Fprintf(&file, `  %s:
     image: %s
     scale: %d
-    environment: { WORKER_STOP_AFTER: 300ms }
+    environment: { WORKER_STOP_AFTER: %s }
+    stop_grace_period: 10s
     healthcheck: { test: [CMD, /worker, check], retries: 1, %s }
     %s
-`, s.name, dockertest.Worker, s.scale, c.health, s.ports)
+`, s.name, dockertest.Worker, s.scale, c.stop, c.health, s.ports)
 	}
 	c.project.Write("compose.yaml", file.String())
 	c.project.Compose("up", "--detach")

@@ -18,6 +18,7 @@ import (
 	"github.com/hpad/hpad/test/docker/dockertest"
 	"github.com/hpad/hpad/test/internal/child"
 	"github.com/hpad/hpad/test/internal/world"
+	"github.com/hpad/hpad/test/soak"
 	"github.com/hpad/hpad/test/wait"
 )
 
@@ -37,9 +38,11 @@ func startPodman(t *testing.T) *dockertest.Engine {
 	return e
 }
 
-// TestPodmanContract runs the contract suite for Compose services on Podman.
+// TestPodmanContract runs the contract suite for Compose services on Podman. It must not run in parallel
+// with other tests, and takes minutes.
 func TestPodmanContract(t *testing.T) {
-	composeContract(t, startPodman(t), "interval: 1h")
+	soak.Complete(t)
+	composeContract(t, startPodman(t), "2s", "interval: 1h")
 }
 
 // TestPodman runs hpad with projects of docker compose and of podman-compose on Podman.
