@@ -49,8 +49,13 @@ func (f Format) parse(page Page) (document, error) {
 	case Prometheus:
 		return parseExposition(page)
 	}
-	value, err := strconv.ParseFloat(strings.TrimSpace(string(page.Text)), 64)
-	if err != nil {
+	text := strings.TrimSpace(string(page.Text))
+	value, err := strconv.ParseFloat(text, 64)
+	switch {
+	case err == nil:
+	case strings.HasPrefix(text, "{"), strings.HasPrefix(text, "["):
+		return nil, errors.New(`the document is not a number: for JSON, set format = "json" in the source, and a query in the metric`)
+	default:
 		return nil, errors.New("the document is not a number")
 	}
 	return number(value), nil

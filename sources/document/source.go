@@ -102,6 +102,9 @@ const (
 func (s *Source) Query(ctx context.Context, query sources.Query, at time.Time) (sources.Vector, error) {
 	vector, err := s.query(ctx, query, at)
 	switch {
+	case err == nil && vector.Absence != "":
+		vector.Absence = fmt.Sprintf("source %q at %q: %s", s.name, s.address, vector.Absence)
+		return vector, nil
 	case err == nil:
 		return vector, nil
 	case query.Text == "":

@@ -3,6 +3,7 @@ package exec
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -66,6 +67,9 @@ func (c *Config) run(ctx context.Context) (document.Page, error) {
 		environment = append(environment, name+"="+value)
 	}
 	output, err := proc.Command{Program: c.Command, Env: environment, MaxOutput: int(c.MaxSize)}.Output(ctx)
+	if _, large := errors.AsType[proc.OutputSizeError](err); large {
+		err = fmt.Errorf("%w: print less, or increase max_size", err)
+	}
 	if err != nil {
 		return document.Page{}, err
 	}

@@ -67,7 +67,7 @@ func TestRuns(t *testing.T) {
 		`echo 5; exit 1`:                                 `source "local" at "/bin/sh": exit status 1`,
 		`true`:                                           "the document is not a number; the document is empty",
 		`echo none`:                                      `the document is not a number; the document is "none"`,
-		`yes`:                                            `source "local" at "/bin/sh": killed: the output has more than 1000 bytes`,
+		`yes`:                                            `source "local" at "/bin/sh": killed: the output has more than 1000 bytes: print less, or increase max_size`,
 		`kill -9 $$`:                                     `source "local" at "/bin/sh": signal: killed`,
 	} {
 		source := newSource(t, Config{Command: []string{"/bin/sh", "-c", script}, Env: map[string]string{"EXTRA": "7"}, Limits: document.Limits{MaxSize: 1000}}, sources.Env{})

@@ -99,6 +99,13 @@ const (
 	maxErrorLine  = 300
 )
 
+// OutputSizeError is the error for an output with more bytes than its value.
+type OutputSizeError int
+
+func (e OutputSizeError) Error() string {
+	return fmt.Sprintf("the output has more than %d bytes", int(e))
+}
+
 // limited stores an output. It calls exceeded if the output has more than limit bytes.
 type limited struct {
 	text     []byte
@@ -108,7 +115,7 @@ type limited struct {
 
 func (l *limited) Write(p []byte) (int, error) {
 	if len(l.text)+len(p) > l.limit {
-		err := fmt.Errorf("the output has more than %d bytes", l.limit)
+		err := OutputSizeError(l.limit)
 		l.exceeded(err)
 		return 0, err
 	}
