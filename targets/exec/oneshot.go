@@ -92,6 +92,7 @@ func targetOf(output []byte, err error) adapter.Target {
 		return adapter.Unreadable(fmt.Errorf("invalid output: it must be a count or a JSON object, and begins with %s", adapter.Excerpt(output)))
 	}
 	_ = target.UnmarshalJSON(output) // an error is part of the target
+	target.Version = ""              // the arguments of scale contain none, so that hpad reads the count before each write
 	return target
 }
 
