@@ -24,7 +24,9 @@ func (d *Definition) QueryRecording(ctx context.Context, from, to time.Time) (si
 	first := ticks.Next(from.Add(-1), d.SyncPeriod)
 	n := max(0, int(to.Sub(first)/d.SyncPeriod)+1)
 	if n > maxQueried {
-		return simulate.Recording{}, fmt.Errorf("the period has %d ticks, and at most %d can be queried: select a shorter period", n, maxQueried)
+		hours := maxQueried*d.SyncPeriod/time.Hour - 1 // the end can be later than the client's time
+		return simulate.Recording{}, fmt.Errorf("the period has %d ticks of %s, and at most %d can be queried: select a shorter period, for example with --since %dh",
+			n, d.SyncPeriod, maxQueried, hours)
 	}
 	names := simulate.MetricNames(d.Spec.Metrics)
 	recording := simulate.Recording{Name: d.Name, Origin: simulate.FromPrometheus, Step: d.SyncPeriod, CountsUnknown: true, Ticks: make([]simulate.Tick, n)}

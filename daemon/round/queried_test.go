@@ -88,7 +88,7 @@ func TestQueriedRecording(t *testing.T) {
 			want       string
 		}{
 			"failure": {"web", end.Add(-time.Hour), `metric "queue": server returned 503`},
-			"length":  {"web", end.Add(-40 * 24 * time.Hour), "the period has 230400 ticks, and at most 180000 can be queried: select a shorter period"},
+			"length":  {"web", end.Add(-40 * 24 * time.Hour), "the period has 230400 ticks of 15s, and at most 180000 can be queried: select a shorter period, for example with --since 749h"},
 		} {
 			if _, err := w.Daemon.QueriedRecording(t.Context(), test.autoscaler, test.from, end); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("%s: %v, want %s", name, err, test.want)
