@@ -131,7 +131,7 @@ func setAll(tree map[string]any, settings []string) error {
 		key, text, found := strings.Cut(setting, "=")
 		path := pathOf(strings.TrimSpace(key))
 		if !found || slices.Contains(path, "") || len(path) == 0 {
-			return Errors{{Key: setting, Detail: `must have the form KEY=VALUE, such as metrics[0].average_value=60 or max_replicas=30`}}
+			return Errors{{Key: setting, Detail: `needs a key, "=" and a value, for example metrics[0].average_value=60 or max_replicas=30`}}
 		}
 		if _, err := put(tree, path, settingOf(strings.TrimSpace(text), labels)); err != nil {
 			return Errors{{Key: strings.TrimSpace(key), Detail: err.Error()}}

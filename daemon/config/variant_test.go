@@ -150,8 +150,8 @@ func TestVariedErrors(t *testing.T) {
 		{"max_replicas.x=5", `max_replicas.x: "x" cannot be set: 10 is not a table`},
 		{"behavior.scale_down.stabilization_window=2h", `autoscalers.web.behavior.scale_down.stabilization_window = "2h": must be from 0 to 3600 seconds`},
 		{"target.service=db", `autoscalers.web.target: cannot be changed: the load of another target is not recorded`},
-		{"max_replicas", `max_replicas: must have the form KEY=VALUE, such as metrics[0].average_value=60 or max_replicas=30`},
-		{"=3", `=3: must have the form KEY=VALUE, such as metrics[0].average_value=60 or max_replicas=30`},
+		{"max_replicas", `max_replicas: needs a key, "=" and a value, for example metrics[0].average_value=60 or max_replicas=30`},
+		{"=3", `=3: needs a key, "=" and a value, for example metrics[0].average_value=60 or max_replicas=30`},
 	} {
 		_, _, err := c.Varied(c.Autoscalers["web"], &Variant{Set: []string{test.set}})
 		if err == nil || err.Error() != test.want {
