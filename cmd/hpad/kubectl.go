@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -124,5 +125,21 @@ func flagError(cmd *cobra.Command, err error) error {
 	if text := kubectlFlag(cmd.Name(), err); text != "" {
 		return wrongUse(err, text)
 	}
-	return wrongUse(err, helpHint(cmd))
+	return wrongUse(plainNumber(err), helpHint(cmd))
+}
+
+// plainNumber describes an invalid number in a flag without the name of a Go function.
+func plainNumber(err error) error {
+	number, ok := errors.AsType[*strconv.NumError](err)
+	if !ok {
+		return err
+	}
+	must := "must be a number"
+	switch {
+	case errors.Is(number, strconv.ErrRange):
+		must = "is out of range"
+	case number.Func == "ParseInt":
+		must = "must be an integer"
+	}
+	return errors.New(strings.Replace(err.Error(), number.Error(), must, 1))
 }
