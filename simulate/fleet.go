@@ -119,13 +119,29 @@ func (r *Recording) delay(up bool, given *time.Duration) Delay {
 		}
 	}
 	if len(measured) == 0 {
-		if up {
+		switch {
+		case up && r.Startup.Measured > 0:
+			return r.Startup
+		case up:
 			return Delay{Duration: defaultStartup}
 		}
-		return Delay{}
+		return r.Drain
 	}
 	slices.Sort(measured)
 	return Delay{Duration: measured[len(measured)/2], Measured: len(measured)}
+}
+
+// SetDelays sets the delays to the medians of the changes in past, after the last change of the target. A
+// simulation uses them if r contains no complete change.
+func (r *Recording) SetDelays(past *Recording) {
+	same := *past
+	for _, note := range past.Notes {
+		if note.Text == TargetChanged {
+			at, _ := slices.BinarySearchFunc(same.Ticks, note.Time, func(t Tick, at time.Time) int { return t.Time.Compare(at) })
+			same.Ticks = same.Ticks[at:]
+		}
+	}
+	r.Startup, r.Drain = same.delay(true, nil), same.delay(false, nil)
 }
 
 // until returns the time until a change of the count in tick i is complete. It returns false if

@@ -182,8 +182,9 @@ const (
 )
 
 // candidates returns up to n policies: first each single change, then random combinations, which are
-// always the same.
-func candidates(p *Policy, n int) (all []candidate) {
+// always the same. It omits policies whose longest window is too long for a search in a recording of
+// the given span.
+func candidates(p *Policy, n int, span time.Duration) (all []candidate) {
 	settings := knobs(p)
 	random := rand.New(rand.NewPCG(1, 2))
 	random.Shuffle(len(settings), func(i, j int) { settings[i], settings[j] = settings[j], settings[i] })
@@ -200,7 +201,7 @@ func candidates(p *Policy, n int) (all []candidate) {
 			return
 		}
 		known[c.policy.Label] = true
-		if c.policy.Spec = policy.Default(c.policy.Spec); len(policy.Validate(c.policy.Spec, p.Settings.ScaleToZero)) == 0 {
+		if c.policy.Spec = policy.Default(c.policy.Spec); len(policy.Validate(c.policy.Spec, p.Settings.ScaleToZero)) == 0 && span > halves*c.policy.memory() {
 			all = append(all, c)
 		}
 	}

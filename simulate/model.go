@@ -227,4 +227,4 @@ func targetOf(metric *policy.MetricSpec) (milli int64, utilization bool) {
 	return 0, false
 }
 
-var errCountsUnknown = errors.New(`the number of instances is unknown: a CSV file needs rows with the metric "replicas"`)
+var errCountsUnknown = errors.New(`the number of instances is unknown: use the graphs of hpad, or a CSV file that has rows with the metric "replicas"`)

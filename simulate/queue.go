@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -43,6 +44,9 @@ var (
 // are unknown while instances may be idle. Then they are interpolated, and count as low confidence.
 func (s *simulation) reconstructArrivals(m int) error {
 	ticks, model := s.recording.Ticks, &s.models[m]
+	if !slices.ContainsFunc(ticks, func(t Tick) bool { return t.serving() >= 0 }) {
+		return fmt.Errorf("%w; --assume METRIC=total uses the recorded length for all counts", errCountsUnknown)
+	}
 	if model.PerSecond == 0 {
 		if model.PerSecond = s.estimateRate(m); model.PerSecond <= 0 {
 			return errNoRate

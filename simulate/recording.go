@@ -39,6 +39,9 @@ type Recording struct {
 	Step time.Duration `json:"step"`
 	// Ticks are the recorded passes, oldest first. Their times differ.
 	Ticks []Tick `json:"ticks"`
+	// Startup and Drain are delays from another recording of the autoscaler, see [Recording.SetDelays].
+	Startup Delay `json:"startup,omitzero"`
+	Drain   Delay `json:"drain,omitzero"`
 	// Notes are remarks for users about the recording, such as a change of the target.
 	Notes []Note `json:"notes,omitempty"`
 }

@@ -88,6 +88,9 @@ func (s *simulation) run(ctx context.Context, p *Policy, base []int32) (out *Row
 		demand = append(demand, -1)
 	}
 	out.Score, out.Moments = r.scorer.finish(r.assume.Price), found.largest()
+	if s.recording.CountsUnknown && !slices.ContainsFunc(s.models, func(m MetricModel) bool { return m.Model == Queue }) {
+		out.LowConfidence = Measure(math.NaN())
+	}
 	return out, demand, nil
 }
 

@@ -54,8 +54,8 @@ func TestTriangle(t *testing.T) {
 		row := run(t, recording, simulate.Assumptions{Startup: &test.startup, Drain: new(time.Duration)}, p).Rows[0]
 		rises := math.Floor(high/target) - math.Floor(low/target) // instances that each rise adds
 		// A rise to ready instance k at load 10k lasts half/rises on average, of which startup is short.
-		about(t, "shortage", row.Shortage, rises*test.startup.Seconds()/(2*half).Seconds(), 0.01)
-		about(t, "longest shortage", row.LongestShortage, test.startup.Minutes(), 0.02)
+		about(t, "shortage", float64(row.Shortage), rises*test.startup.Seconds()/(2*half).Seconds(), 0.01)
+		about(t, "longest shortage", float64(row.LongestShortage), test.startup.Minutes(), 0.02)
 		about(t, "changes", row.ChangesPerDay, 2*rises*float64(24*time.Hour)/float64(2*half), 0.02)
 		about(t, "reversals", row.ReversalsPerDay, 2*float64(24*time.Hour)/float64(2*half), 0.15)
 		mean := 0.0
@@ -69,7 +69,7 @@ func TestTriangle(t *testing.T) {
 				depth += (1 - target*k/(target*k+test.slope*s)) / (rises * test.startup.Seconds())
 			}
 		}
-		about(t, "shortage depth", row.ShortageDepth, depth, 0.05)
+		about(t, "shortage depth", float64(row.ShortageDepth), depth, 0.05)
 	}
 }
 
@@ -102,8 +102,8 @@ func TestPrediction(t *testing.T) {
 			sameCounts(t, recorded, &rows[0])
 			got := rows[1]
 			about(t, "instance hours", got.InstanceHours, want.InstanceHours, 0.03)
-			about(t, "shortage", 0.01+got.Shortage, 0.01+want.Shortage, 0.1)
-			about(t, "p95", got.UtilizationP95, want.UtilizationP95, 0.05)
+			about(t, "shortage", 0.01+float64(got.Shortage), 0.01+float64(want.Shortage), 0.1)
+			about(t, "p95", float64(got.UtilizationP95), float64(want.UtilizationP95), 0.05)
 			if got.InstanceHours == rows[0].InstanceHours || len(got.Moments) == 0 {
 				t.Errorf("policy B is not different: %+v", got.Score)
 			}
@@ -125,6 +125,37 @@ func queueOf(g *game, arrivals func(time.Time) float64) func(time.Time) float64 
 		}
 		last, ready = now, g.ready()
 		return length
+	}
+}
+
+// TestQueriedDelays simulates a recording without counts with the delays of recorded passes. Changes of
+// another target do not count.
+func TestQueriedDelays(t *testing.T) {
+	g := &game{policy: policyOf("p", spec(1, 20, average("requests", 5))), replicas: 2, load: waves(5, 60, time.Hour, 1), startup: 45 * time.Second, step: 15 * time.Second, ticks: 480}
+	past := g.play(t)
+	queried := *past
+	queried.Origin, queried.CountsUnknown = simulate.FromPrometheus, true
+	queried.SetDelays(past)
+	result := run(t, &queried, simulate.Assumptions{}, g.policy)
+	want := run(t, past, simulate.Assumptions{}, g.policy)
+	if result.Startup != want.Startup || result.Drain != want.Drain || want.Startup.Measured == 0 || want.Drain.Measured == 0 {
+		t.Errorf("got %+v and %+v, want %+v and %+v", result.Startup, result.Drain, want.Startup, want.Drain)
+	}
+	if low := result.Rows[0].LowConfidence; !low.IsZero() {
+		t.Errorf("low confidence %v without counts", low)
+	}
+	past.Notes = []simulate.Note{{Time: past.Ticks[470].Time, Text: simulate.TargetChanged}}
+	queried.SetDelays(past)
+	if result := run(t, &queried, simulate.Assumptions{}, g.policy); result.Startup != (simulate.Delay{Duration: 30 * time.Second}) {
+		t.Errorf("got %+v from passes of another target", result.Startup)
+	}
+	for i := range queried.Ticks {
+		tick := &queried.Ticks[i]
+		tick.Observed, tick.Ready, tick.Outage = simulate.Unknown, simulate.Unknown, false
+	}
+	_, err := simulate.Run(t.Context(), &queried, []simulate.Policy{policyOf("p", spec(1, 9, average("requests", 5)))}, simulate.Assumptions{Metrics: map[string]simulate.Assumption{"requests": {Model: simulate.Queue, CapacityMilli: 2500}}})
+	if err == nil || !strings.Contains(err.Error(), "the number of instances is unknown") {
+		t.Errorf("a queue without counts: %v", err)
 	}
 }
 

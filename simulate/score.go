@@ -7,6 +7,12 @@ import (
 	"time"
 )
 
+// Measure is a measured value, or NaN if the recording does not contain the data for it. JSON omits NaN.
+type Measure float64
+
+// IsZero reports whether the value is NaN. Package encoding/json calls it for "omitzero".
+func (m Measure) IsZero() bool { return math.IsNaN(float64(m)) }
+
 // Score describes the result of one policy in the scored period. Shares are between 0 and 1.
 type Score struct {
 	InstanceHours float64 `json:"instance_hours"`
@@ -14,22 +20,23 @@ type Score struct {
 	Cost float64 `json:"cost"`
 	// Shortage is the share of time with a load above the capacity of the ready instances, and
 	// ShortageDepth the mean part of the load above it in that time.
-	Shortage      float64 `json:"shortage"`
-	ShortageDepth float64 `json:"shortage_depth"`
+	Shortage      Measure `json:"shortage,omitzero"`
+	ShortageDepth Measure `json:"shortage_depth,omitzero"`
 	// Surplus is the share of time with more ready instances than the target values of the first
 	// policy require, and SurplusDepth the mean part of the instances that were not required in that
 	// time.
-	Surplus         float64 `json:"surplus"`
-	SurplusDepth    float64 `json:"surplus_depth"`
+	Surplus         Measure `json:"surplus,omitzero"`
+	SurplusDepth    Measure `json:"surplus_depth,omitzero"`
 	ChangesPerDay   float64 `json:"changes_per_day"`
 	ReversalsPerDay float64 `json:"reversals_per_day"`
 	// UtilizationP95 and UtilizationP99 are percentiles of the used part of the capacity; 1 is full.
-	UtilizationP95  float64 `json:"utilization_p95"`
-	UtilizationP99  float64 `json:"utilization_p99"`
+	UtilizationP95  Measure `json:"utilization_p95,omitzero"`
+	UtilizationP99  Measure `json:"utilization_p99,omitzero"`
 	MinutesAtMax    float64 `json:"minutes_at_max"`
-	LongestShortage float64 `json:"longest_shortage_minutes"`
-	// LowConfidence is the number of minutes with a load that may have been higher than measured.
-	LowConfidence float64 `json:"low_confidence_minutes"`
+	LongestShortage Measure `json:"longest_shortage_minutes,omitzero"`
+	// LowConfidence is the number of recorded minutes with a load that may have been higher than
+	// measured. It is NaN if the recording contains no counts.
+	LowConfidence Measure `json:"low_confidence_minutes,omitzero"`
 }
 
 // sample is the state after a pass.
@@ -86,7 +93,7 @@ func (s *scorer) close(now time.Time) {
 		seconds = s.step.Seconds()
 	}
 	if last.low {
-		s.score.LowConfidence += seconds / 60
+		s.score.LowConfidence += Measure(seconds / 60)
 	}
 	if last.used < 0 {
 		return
@@ -97,7 +104,7 @@ func (s *scorer) close(now time.Time) {
 		s.short += seconds
 		s.shortDepth += (1 - 1/last.used) * seconds
 		s.streak += seconds
-		s.score.LongestShortage = max(s.score.LongestShortage, s.streak/60)
+		s.score.LongestShortage = max(s.score.LongestShortage, Measure(s.streak/60))
 	} else {
 		s.streak = 0
 	}
@@ -114,12 +121,20 @@ const rounding = 1e-6
 func (s *scorer) finish(price float64) Score {
 	score := s.score
 	score.Cost = score.InstanceHours * price
-	score.Shortage, score.ShortageDepth = quotient(s.short, s.known), quotient(s.shortDepth, s.short)
-	score.Surplus, score.SurplusDepth = quotient(s.surplus, s.known), quotient(s.surplusDepth, s.surplus)
+	score.Shortage, score.ShortageDepth = Measure(quotient(s.short, s.known)), Measure(quotient(s.shortDepth, s.short))
+	score.Surplus, score.SurplusDepth = Measure(quotient(s.surplus, s.known)), Measure(quotient(s.surplusDepth, s.surplus))
 	days := s.last.at.Sub(s.begin).Hours() / 24
 	score.ChangesPerDay, score.ReversalsPerDay = quotient(float64(s.changes), days), quotient(float64(s.reversals), days)
 	slices.SortFunc(s.used, func(a, b weighted) int { return cmp.Compare(a.value, b.value) })
 	score.UtilizationP95, score.UtilizationP99 = s.percentile(0.95), s.percentile(0.99)
+	if s.known == 0 {
+		for _, m := range []*Measure{
+			&score.Shortage, &score.ShortageDepth, &score.LongestShortage, &score.Surplus, &score.SurplusDepth,
+			&score.UtilizationP95, &score.UtilizationP99, &score.LowConfidence,
+		} {
+			*m = Measure(math.NaN())
+		}
+	}
 	return score
 }
 
@@ -134,11 +149,11 @@ func quotient(part, whole float64) float64 {
 const mostUsed = 100
 
 // percentile returns the value that is not exceeded in a share of the time.
-func (s *scorer) percentile(share float64) float64 {
+func (s *scorer) percentile(share float64) Measure {
 	sum := 0.0
 	for _, w := range s.used {
 		if sum += w.seconds; sum >= share*s.known {
-			return min(w.value, mostUsed)
+			return Measure(min(w.value, mostUsed))
 		}
 	}
 	return 0

@@ -41,6 +41,9 @@ type Tuning struct {
 }
 
 const (
+	// halves is the number of the longest windows that a recording must exceed: one before the first
+	// half, and one in each half.
+	halves = 3
 	// keep is the reciprocal of the part of the candidates that remains after each round.
 	keep = 3
 	// tested is the number of candidates for each purpose that the second half tests.
@@ -59,7 +62,13 @@ func Tune(ctx context.Context, recording *Recording, active Policy, assume Assum
 	if len(recording.Ticks) == 0 {
 		return nil, errors.New("there is no data in the period")
 	}
-	all := candidates(&active, n)
+	first, last := recording.Ticks[0].Time, recording.Ticks[len(recording.Ticks)-1].Time
+	span := last.Sub(first)
+	if span <= halves*active.memory() {
+		return nil, fmt.Errorf("too little data: a search needs more than %s, which is %d times the longest window of the active configuration, and the recording covers %s",
+			halves*active.memory(), halves, span)
+	}
+	all := candidates(&active, n, span)
 	policies := []Policy{active}
 	for i := range all {
 		policies = append(policies, all[i].policy)
@@ -68,11 +77,8 @@ func Tune(ctx context.Context, recording *Recording, active Policy, assume Assum
 	for i := range policies {
 		t.memory = max(t.memory, policies[i].memory())
 	}
-	first, last := recording.Ticks[0].Time.Add(t.memory), recording.Ticks[len(recording.Ticks)-1].Time
+	first = first.Add(t.memory)
 	half := last.Sub(first) / 2
-	if half <= t.memory {
-		return nil, fmt.Errorf("too little data: a search needs more than %s, and the recording covers %s", 3*t.memory, last.Sub(first)+t.memory)
-	}
 	left := all
 	for i, part := range rungs {
 		scored, err := t.score(left, first, first.Add(time.Duration(float64(half)*part)))
@@ -146,7 +152,7 @@ var purposes = []struct {
 	hours, shortages bool
 }{
 	{Cheaper, func(s *Score) float64 { return s.InstanceHours }, 0.02, 0, false, true},
-	{LessShortage, func(s *Score) float64 { return s.Shortage }, 0.1, negligible, true, false},
+	{LessShortage, func(s *Score) float64 { return float64(s.Shortage) }, 0.1, negligible, true, false},
 	{FewerChanges, func(s *Score) float64 { return s.ChangesPerDay }, 0.1, 1, true, true},
 }
 
@@ -161,8 +167,8 @@ func (s *scored) excess(i, purpose int) float64 {
 		sum += max(0, row.InstanceHours/active.InstanceHours-sameHours)
 	}
 	if p.shortages {
-		sum += max(0, row.Shortage-active.Shortage-negligible/5)
-		sum += max(0, row.Shortage*row.ShortageDepth-active.Shortage*active.ShortageDepth-negligible/5)
+		sum += max(0, float64(row.Shortage-active.Shortage)-negligible/5)
+		sum += max(0, float64(row.Shortage*row.ShortageDepth-active.Shortage*active.ShortageDepth)-negligible/5)
 	}
 	return sum
 }

@@ -35,16 +35,20 @@ cost and the shortage of instances. Nothing is changed. The first row is the act
 configuration. Each --set and each --file is one more row; a --set can contain several
 settings: --set 'min_replicas=2,max_replicas=30'.
 
-The data are the graphs of hpad, or the metric's source if hpad has none, or a CSV file
-with the columns time, metric and value. With --csv, no daemon is needed: NAME is an
-autoscaler in the configuration file.
+The data are the graphs of hpad, which contain 7 days, or the metric's source if hpad has
+none, or a CSV file with the columns time, metric and value. With --csv, no daemon is
+needed: NAME is an autoscaler in the configuration file.
 
 A model predicts each metric for other counts: total, ratio, queue or fixed. The output
 names it. Set it with --assume METRIC=MODEL, or with a capacity of one instance:
 METRIC=MODEL:CAPACITY. --fail-if compares the values in -o json, for example
 'shortage > 0.5%'; values of the active configuration begin with active_.
 
-The exit code is 1 if a condition of --fail-if holds for a row.`,
+--fail-if evaluates the rows of --set and --file, or the active configuration if there are
+none.
+
+The exit code is 1 if a condition of --fail-if holds for a row, or if there is no data, and
+2 if a flag is wrong.`,
 		Example: `  hpad simulate checkout --set 'metrics[0].average_utilization=70'
   hpad simulate checkout --since 2d --file new.toml --price 0.12 -o html > checkout.html
   hpad simulate checkout --set max_replicas=30 --fail-if 'shortage > 0.5%'
@@ -64,6 +68,9 @@ The exit code is 1 if a condition of --fail-if holds for a row.`,
 			c, err := simulation.ParseCondition(text)
 			if err != nil {
 				return wrongUse(fmt.Errorf("--fail-if %w", err), helpHint(cmd))
+			}
+			if c.UsesCost() && input.price == 0 {
+				return wrongUse(fmt.Errorf("--fail-if %q compares costs: set the cost of one instance with --price", text), helpHint(cmd))
 			}
 			parsed = append(parsed, c)
 		}
@@ -284,12 +291,29 @@ func (f *simulationFlags) loadCSV(cmd *cobra.Command, name string, request *api.
 	if err != nil {
 		return data, fmt.Errorf("read %s: %w", f.csv, err)
 	}
+	first, last := recording.Ticks[0].Time, recording.Ticks[len(recording.Ticks)-1].Time
 	recording.Ticks = slices.DeleteFunc(recording.Ticks, func(t simulate.Tick) bool {
 		return t.Time.Before(request.From) || !request.Until.IsZero() && t.Time.After(request.Until)
 	})
+	if len(recording.Ticks) == 0 {
+		return data, fmt.Errorf("autoscaler %q has no data %s: %s covers %s to %s", name, periodOf(request), f.csv, rfc3339(first), rfc3339(last))
+	}
 	data.Recording = *recording
 	return data, nil
 }
+
+// periodOf describes the period of a request.
+func periodOf(request *api.SimulationRequest) string {
+	switch {
+	case request.Until.IsZero():
+		return "from " + rfc3339(request.From)
+	case request.From.IsZero():
+		return "until " + rfc3339(request.Until)
+	}
+	return "from " + rfc3339(request.From) + " to " + rfc3339(request.Until)
+}
+
+func rfc3339(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 func nearestAutoscaler(c *config.Config, name string) string {
 	var names []string

@@ -36,7 +36,7 @@ cost, and fewer changes. Each one is the complete table of the autoscaler in TOM
 the table in the configuration file.
 
 The flags and the data are those of "hpad simulate".`,
-		Example: "  hpad tune checkout\n  hpad tune checkout --since 14d --price 0.12",
+		Example: "  hpad tune checkout\n  hpad tune checkout --since 3d --price 0.12",
 		Args:    oneName,
 	}
 	format := addOutputFlag(cmd)

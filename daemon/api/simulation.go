@@ -168,8 +168,21 @@ func (in *SimulationRequest) read(ctx context.Context, d Daemon, name string) (s
 	return d.Recording(ctx, name, in.From, in.Until)
 }
 
-// load returns the recording from the requested origin, or from the first one with data.
+// load returns the recording from the requested origin, or from the first one with data. A queried
+// recording has the delays of the graphs.
 func (in *SimulationRequest) load(ctx context.Context, d Daemon, name string) (simulate.Recording, error) {
+	recording, err := in.first(ctx, d, name)
+	if err != nil || recording.Origin != simulate.FromPrometheus {
+		return recording, err
+	}
+	now := time.Now()
+	if past, failed := d.Recording(ctx, name, now.Add(-GraphRetention), now); failed == nil { // otherwise, the delays are defaults
+		recording.SetDelays(&past)
+	}
+	return recording, nil
+}
+
+func (in *SimulationRequest) first(ctx context.Context, d Daemon, name string) (simulate.Recording, error) {
 	recording, err := in.read(ctx, d, name)
 	if in.Data == "" && len(recording.Ticks) == 0 {
 		queried, queryErr := d.QueriedRecording(ctx, name, in.From, in.Until)

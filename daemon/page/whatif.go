@@ -282,14 +282,22 @@ type seriesView struct {
 }
 
 func rowViewOf(label string, s *simulate.Score) rowView {
-	percent := func(share float64) string { return strconv.FormatFloat(100*share, 'f', 1, 64) + " %" }
-	minutes := func(m float64) string {
-		return shortDuration(time.Duration(m * float64(time.Minute)).Round(time.Second))
+	percent := func(share simulate.Measure) string {
+		if share.IsZero() {
+			return "-"
+		}
+		return strconv.FormatFloat(float64(100*share), 'f', 1, 64) + " %"
+	}
+	minutes := func(m simulate.Measure) string {
+		if m.IsZero() {
+			return "-"
+		}
+		return shortDuration(time.Duration(float64(m) * float64(time.Minute)).Round(time.Second))
 	}
 	row := rowView{
 		Label: label, Hours: strconv.FormatFloat(s.InstanceHours, 'f', 1, 64), Cost: strconv.FormatFloat(s.Cost, 'f', 2, 64),
 		Shortage: percent(s.Shortage), Surplus: percent(s.Surplus), Utilization: percent(s.UtilizationP95),
-		Changes: strconv.FormatFloat(s.ChangesPerDay, 'f', 1, 64), AtMax: minutes(s.MinutesAtMax), LowConfidence: minutes(s.LowConfidence),
+		Changes: strconv.FormatFloat(s.ChangesPerDay, 'f', 1, 64), AtMax: minutes(simulate.Measure(s.MinutesAtMax)), LowConfidence: minutes(s.LowConfidence),
 	}
 	if s.Shortage > 0 {
 		row.Shortage += ", longest " + minutes(s.LongestShortage)

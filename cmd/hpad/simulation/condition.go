@@ -60,6 +60,13 @@ func ParseCondition(text string) (*Condition, error) {
 	return c, nil
 }
 
+// UsesCost reports whether the condition compares costs, which need a price.
+func (c *Condition) UsesCost() bool {
+	return slices.ContainsFunc(c.names(), func(name string) bool { return strings.TrimPrefix(name, activePrefix) == "cost" })
+}
+
+func (c *Condition) names() []string { return slices.Concat(c.left.Names(), c.right.Names()) }
+
 // Failing returns the labels of the rows for which the condition holds: all rows but the first one, or
 // the first one if there is no other.
 func (c *Condition) Failing(result *simulate.Result) (labels []string, err error) {
@@ -70,6 +77,11 @@ func (c *Condition) Failing(result *simulate.Result) (labels []string, err error
 	for i := range rows {
 		values := valuesOf(&rows[i].Score, "")
 		maps.Copy(values, valuesOf(&result.Rows[0].Score, activePrefix))
+		for _, name := range c.names() {
+			if _, ok := values[name]; !ok {
+				return nil, fmt.Errorf("%q: the data do not contain %s of %s", c.text, name, rows[i].Label)
+			}
+		}
 		left, err := c.left.Evaluate(values)
 		if err != nil {
 			return nil, fmt.Errorf("%q: %w", c.text, err)

@@ -23,7 +23,7 @@ type htmlRow struct {
 
 // HTML writes a result as a single file with a graph, with times in a zone.
 func HTML(w io.Writer, result *simulate.Result, priced bool, zone *time.Location) error {
-	assets := map[string]string{}
+	at, assets := clockOf(result, zone), map[string]string{}
 	for _, name := range []string{"uplot.js", "uplot.css", "uplot.LICENSE"} {
 		text, err := page.Asset(name)
 		if err != nil {
@@ -36,11 +36,11 @@ func HTML(w io.Writer, result *simulate.Result, priced bool, zone *time.Location
 		row := &result.Rows[i]
 		rows[i], labels[i] = htmlRow{Label: row.Label, Cells: Cells(&row.Score, priced)}, row.Label
 		for j := range row.Moments {
-			rows[i].Moments = append(rows[i].Moments, Moment(&row.Moments[j], zone))
+			rows[i].Moments = append(rows[i].Moments, moment(&row.Moments[j], at))
 		}
 	}
 	return pageTemplate.Execute(w, map[string]any{
-		"Name": result.Name, "Assumed": Assumed(result, zone), "Header": Header(priced), "Rows": rows, "Labels": labels, "Data": chart(result),
+		"Name": result.Name, "Assumed": assumed(result, at), "Header": Header(priced), "Rows": rows, "Labels": labels, "Data": chart(result),
 		"License":    template.HTML("<!--\nuPlot, https://github.com/leeoniya/uPlot\n" + assets["uplot.LICENSE"] + "-->"), //nolint:gosec // hpad's own text
 		"ChartStyle": template.CSS(assets["uplot.css"]), "ChartScript": template.JS(assets["uplot.js"]),                   //nolint:gosec // hpad's own files
 	})

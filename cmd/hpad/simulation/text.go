@@ -29,7 +29,7 @@ var columns = []struct {
 	{"P99", func(s *simulate.Score) string { return percent(s.UtilizationP99) }},
 	{"CHANGES", func(s *simulate.Score) string { return decimal(s.ChangesPerDay, 1) }},
 	{"REVERSALS", func(s *simulate.Score) string { return decimal(s.ReversalsPerDay, 1) }},
-	{"AT MAX", func(s *simulate.Score) string { return minutes(s.MinutesAtMax) }},
+	{"AT MAX", func(s *simulate.Score) string { return minutes(simulate.Measure(s.MinutesAtMax)) }},
 	{"UNSURE", func(s *simulate.Score) string { return minutes(s.LowConfidence) }},
 }
 
@@ -56,7 +56,8 @@ func Cells(s *simulate.Score, priced bool) (cells []string) {
 // Text writes a result as text, with times in a zone.
 func Text(w io.Writer, result *simulate.Result, priced bool, zone *time.Location) error {
 	var page strings.Builder
-	for _, line := range Assumed(result, zone) {
+	at := clockOf(result, zone)
+	for _, line := range assumed(result, at) {
 		page.WriteString(line + "\n")
 	}
 	page.WriteString("\n")
@@ -74,22 +75,22 @@ func Text(w io.Writer, result *simulate.Result, priced bool, zone *time.Location
 		}
 		fmt.Fprintf(&page, "\nThe largest differences with %s:\n", row.Label)
 		for j := range row.Moments {
-			page.WriteString("  " + Moment(&row.Moments[j], zone) + "\n")
+			page.WriteString("  " + moment(&row.Moments[j], at) + "\n")
 		}
 	}
 	_, err := io.WriteString(w, page.String())
 	return err
 }
 
-// Moment describes a difference between two policies.
-func Moment(m *simulate.Moment, zone *time.Location) string {
-	return fmt.Sprintf("%s to %s: up to %d instead of %d replicas: %s", stamp(m.From, zone), stamp(m.Until, zone), m.Replicas, m.First, m.Message)
+// moment describes a difference between two policies.
+func moment(m *simulate.Moment, at clock) string {
+	return fmt.Sprintf("%s to %s: up to %d instead of %d replicas: %s", at.text(m.From), at.text(m.Until), m.Replicas, m.First, m.Message)
 }
 
-// Assumed describes the data and the assumptions of a result, one per line.
-func Assumed(r *simulate.Result, zone *time.Location) []string {
+// assumed describes the data and the assumptions of a result, one per line.
+func assumed(r *simulate.Result, at clock) []string {
 	lines := []string{
-		fmt.Sprintf("%s: %s to %s, from %s", r.Name, stamp(r.From, zone), stamp(r.Until, zone), origins[r.Origin]),
+		fmt.Sprintf("%s: %s to %s, from %s", r.Name, at.text(r.From), at.text(r.Until), origins[r.Origin]),
 	}
 	for i := range r.Metrics {
 		if m := &r.Metrics[i]; m.Model != "" || m.CapacityMilli != 0 {
@@ -104,7 +105,7 @@ func Assumed(r *simulate.Result, zone *time.Location) []string {
 		lines = append(lines, explain.Plural(r.Holes, "period")+" without data: the count stays the same")
 	}
 	for i := range r.Notes {
-		lines = append(lines, "note: "+stamp(r.Notes[i].Time, zone)+": "+r.Notes[i].Text)
+		lines = append(lines, "note: "+at.text(r.Notes[i].Time)+": "+r.Notes[i].Text)
 	}
 	return lines
 }
@@ -147,7 +148,21 @@ func delay(d *simulate.Delay, change string) string {
 	return d.Duration.String() + " (assumed, because the data shows no complete " + change + ")"
 }
 
-func stamp(t time.Time, zone *time.Location) string { return t.In(zone).Format("2006-01-02 15:04 MST") }
+// clock formats instants in a zone.
+type clock struct {
+	zone   *time.Location
+	layout string
+}
+
+// clockOf returns a clock that shows seconds if the period of a result is shorter than an hour.
+func clockOf(r *simulate.Result, zone *time.Location) clock {
+	if r.Until.Sub(r.From) < time.Hour {
+		return clock{zone, "2006-01-02 15:04:05 MST"}
+	}
+	return clock{zone, "2006-01-02 15:04 MST"}
+}
+
+func (c clock) text(t time.Time) string { return t.In(c.zone).Format(c.layout) }
 
 func decimal(v float64, digits int) string { return strconv.FormatFloat(v, 'f', digits, 64) }
 
@@ -159,25 +174,40 @@ func hours(v float64) string {
 	return decimal(v, 1)
 }
 
-func percent(v float64) string { return decimal(100*v, 0) + "%" }
+// unmeasured is the cell of a value that the recording does not contain.
+const unmeasured = "-"
 
-// share describes a share of time, and its depth in that time.
-func share(v, depth float64) string {
-	if v == 0 {
-		return "0%"
+func percent(v simulate.Measure) string {
+	if v.IsZero() {
+		return unmeasured
 	}
-	return decimal(100*v, 2) + "% by " + percent(depth)
+	return decimal(float64(100*v), 0) + "%"
 }
 
-func minutes(v float64) string {
-	return (time.Duration(v*float64(time.Minute)) + time.Second/2).Truncate(time.Second).String()
+// share describes a share of time, and its depth in that time.
+func share(v, depth simulate.Measure) string {
+	switch {
+	case v.IsZero():
+		return unmeasured
+	case v == 0:
+		return "0%"
+	}
+	return decimal(float64(100*v), 2) + "% by " + percent(depth)
+}
+
+func minutes(v simulate.Measure) string {
+	if v.IsZero() {
+		return unmeasured
+	}
+	return (time.Duration(float64(v)*float64(time.Minute)) + time.Second/2).Truncate(time.Second).String()
 }
 
 // Suggestions writes the result of a search as text, with times in a zone.
 func Suggestions(w io.Writer, tuning *simulate.Tuning, priced bool, zone *time.Location) error {
 	list := tuning.Suggestions
 	var page strings.Builder
-	for _, line := range Assumed(&tuning.Result, zone) {
+	at := clockOf(&tuning.Result, zone)
+	for _, line := range assumed(&tuning.Result, at) {
 		page.WriteString(line + "\n")
 	}
 	fmt.Fprintf(&page, "%s compared in the first half of the data; these are the results in the second half:\n\n", explain.Plural(tuning.Candidates, "candidate"))
@@ -199,7 +229,7 @@ func Suggestions(w io.Writer, tuning *simulate.Tuning, priced bool, zone *time.L
 		}
 		page.WriteString("# and would have acted differently:\n")
 		for j := range s.Row.Moments {
-			page.WriteString("#   " + Moment(&s.Row.Moments[j], zone) + "\n")
+			page.WriteString("#   " + moment(&s.Row.Moments[j], at) + "\n")
 		}
 		if strings.Contains(s.TOML, redact.Mark) {
 			page.WriteString("# Copy the values that hpad hides from your file.\n")
