@@ -26,7 +26,7 @@ func TestObserve(t *testing.T) {
 		tick := Record(&in, &want, policy.Outcome{}, false, false)
 		in.Observation = newObserver(spec.Metrics).observe(&tick, tick.Readings, now)
 		got := in.Decide()
-		if diff := cmp.Diff(want.Draft.Memory, got.Draft.Memory); diff != "" {
+		if diff := cmp.Diff(want.Memory, got.Memory); diff != "" {
 			t.Errorf("memory: %s\n%+v", diff, tick)
 		}
 		for _, d := range []*policy.Decision{&want, &got} {
@@ -50,11 +50,16 @@ func randomMetrics(t *rapid.T) []policy.MetricSpec {
 	percent := policy.MetricTarget{Type: policy.UtilizationTarget, AverageUtilization: new(int32(draw(t, "percent", 1, 200)))}
 	whole := policy.MetricTarget{Type: policy.ValueTarget, ValueMilli: new(int64(draw(t, "value", 1, 2000)))}
 	all := []policy.MetricSpec{
-		{Type: policy.ResourceMetric, Name: "cpu", Target: percent}, {Type: policy.ResourceMetric, Name: "memory", Target: percent},
-		{Type: policy.ResourceMetric, Name: "example.com/gpu", Target: percent}, {Type: policy.ContainerResourceMetric, Name: "cpu", Task: "main", Target: percent},
-		{Type: policy.ResourceMetric, Name: "memory", Target: average}, {Type: policy.InstancesMetric, Name: "requests", Target: average},
-		{Type: policy.ObjectMetric, Name: "route", Object: "a/b", Target: average}, {Type: policy.ObjectMetric, Name: "delay", Object: "a/b", Target: whole},
-		{Type: policy.ExternalMetric, Name: "jobs", Target: average}, {Type: policy.ExternalMetric, Name: "load", Target: whole},
+		{Type: policy.ResourceMetric, Name: "cpu", Target: percent},
+		{Type: policy.ResourceMetric, Name: "memory", Target: percent},
+		{Type: policy.ResourceMetric, Name: "example.com/gpu", Target: percent},
+		{Type: policy.ContainerResourceMetric, Name: "cpu", Task: "main", Target: percent},
+		{Type: policy.ResourceMetric, Name: "memory", Target: average},
+		{Type: policy.InstancesMetric, Name: "requests", Target: average},
+		{Type: policy.ObjectMetric, Name: "route", Object: "a/b", Target: average},
+		{Type: policy.ObjectMetric, Name: "delay", Object: "a/b", Target: whole},
+		{Type: policy.ExternalMetric, Name: "jobs", Target: average},
+		{Type: policy.ExternalMetric, Name: "load", Target: whole},
 	}
 	return rapid.Permutation(all).Draw(t, "metrics")[:draw(t, "count", 1, 2)]
 }

@@ -2,6 +2,7 @@ package simulate_test
 
 import (
 	"context"
+	"errors"
 	"math"
 	"strings"
 	"testing"
@@ -182,7 +183,7 @@ func TestErrors(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	good.ticks = 3000
-	if _, err := simulate.Run(ctx, good.play(t), []simulate.Policy{good.policy}, simulate.Assumptions{}); err != context.Canceled {
+	if _, err := simulate.Run(ctx, good.play(t), []simulate.Policy{good.policy}, simulate.Assumptions{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v after a cancellation", err)
 	}
 }

@@ -23,7 +23,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/hpad/hpad/daemon/redact"
-	"github.com/hpad/hpad/daemon/web/webtest"
+	"github.com/hpad/hpad/settings/webtest"
 )
 
 // running is a daemon that a test started with the code of "hpad run".

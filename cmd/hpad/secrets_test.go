@@ -16,7 +16,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
-	"github.com/hpad/hpad/daemon/web/webtest"
+	"github.com/hpad/hpad/settings/webtest"
 )
 
 func cloudsWithSecrets(t *testing.T, dir, secret string) string {

@@ -142,7 +142,7 @@ func readLimited(name string, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	text, err := io.ReadAll(io.LimitReader(file, limit+1))
 	if err == nil && int64(len(text)) > limit {
 		err = fmt.Errorf("%s has more than %d bytes", name, limit)
@@ -278,13 +278,13 @@ func (f *simulationFlags) loadCSV(cmd *cobra.Command, name string, request *api.
 	if data.Policies, err = status.PoliciesOf(c, a, request.Variants); err != nil {
 		return data, err
 	}
-	file := io.Reader(cmd.InOrStdin())
+	file := cmd.InOrStdin()
 	if f.csv != "-" {
 		opened, err := os.Open(f.csv)
 		if err != nil {
 			return data, fmt.Errorf("--csv: %w", err)
 		}
-		defer opened.Close()
+		defer func() { _ = opened.Close() }()
 		file = opened
 	}
 	recording, err := simulate.ReadCSV(stopping{cmd.Context(), file}, name, &data.Policies[0])

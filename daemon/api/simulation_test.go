@@ -89,8 +89,10 @@ func TestRecordingErrors(t *testing.T) {
 		want             string
 	}{
 		{"unknown", "db", "", nil, 404, `no autoscaler named \"db\"`},
-		{"no data", "web", `{"from":"2026-03-01T00:00:00Z","until":"2026-03-02T00:00:00Z"}`, func(d *apitest.Daemon) { d.Passes.Ticks = nil }, 400,
-			`autoscaler \"web\" has no data from 2026-03-01T00:00:00Z to 2026-03-02T00:00:00Z`},
+		{
+			"no data", "web", `{"from":"2026-03-01T00:00:00Z","until":"2026-03-02T00:00:00Z"}`, func(d *apitest.Daemon) { d.Passes.Ticks = nil }, 400,
+			`autoscaler \"web\" has no data from 2026-03-01T00:00:00Z to 2026-03-02T00:00:00Z`,
+		},
 		{"order", "web", `{"from":"2026-03-02T00:00:00Z","until":"2026-03-01T00:00:00Z"}`, nil, 400, `from must be before until`},
 		{"too long", "web", `{"from":"2026-01-01T00:00:00Z","until":"2026-03-01T00:00:00Z"}`, nil, 400, `the period has 1416h0m0s, and at most 744h0m0s are possible`},
 		{"data", "web", `{"data":"csv"}`, nil, 400, `data = \"csv\": must be \"graphs\" or \"prometheus\"`},

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hpad/hpad/daemon/web/webtest"
+	"github.com/hpad/hpad/settings/webtest"
 )
 
 func TestWriterWarnings(t *testing.T) {

@@ -201,7 +201,8 @@ func fieldsOf(p *simulate.Policy) []fieldGroup {
 		}
 	}
 	return []fieldGroup{
-		{"Targets", goals}, {"Bounds", bounds},
+		{"Targets", goals},
+		{"Bounds", bounds},
 		{"Scale up", rulesFields("behavior.scale_up.", spec.Behavior.ScaleUp, 0)},
 		{"Scale down", rulesFields("behavior.scale_down.", spec.Behavior.ScaleDown, p.Settings.DownscaleStabilization)},
 		{"Model of the load: total, ratio, queue:RATE or fixed", models},
@@ -221,7 +222,8 @@ func rulesFields(key string, rules *hpa.ScalingRules, window time.Duration) []fi
 	for i, rule := range rules.Policies {
 		at, number := fmt.Sprintf("%spolicies[%d].", key, i), fmt.Sprintf("policy %d, ", i+1)
 		for _, f := range [][3]string{
-			{"type", "type", string(rule.Type)}, {"value", "value", fmt.Sprint(rule.Value)},
+			{"type", "type", string(rule.Type)},
+			{"value", "value", fmt.Sprint(rule.Value)},
 			{"period", "period", shortDuration(time.Duration(rule.PeriodSeconds) * time.Second)},
 		} {
 			fields = append(fields, field{at + f[0], number + f[1], f[2], f[2]})

@@ -58,8 +58,13 @@ func TestWhatIf(t *testing.T) {
 	server := serveDaemon(t, d, api.ReadOnly)
 	_, _, page := get(t, server.URL+"/autoscalers/web")
 	for _, field := range [][2]string{
-		{"metrics[0].average_value", "10"}, {"min_replicas", "1"}, {"max_replicas", "10"}, {"behavior.scale_down.stabilization_window", "5m"},
-		{"behavior.scale_up.stabilization_window", "0s"}, {"behavior.scale_down.policies[0].type", "Percent"}, {"behavior.scale_down.policies[0].period", "15s"},
+		{"metrics[0].average_value", "10"},
+		{"min_replicas", "1"},
+		{"max_replicas", "10"},
+		{"behavior.scale_down.stabilization_window", "5m"},
+		{"behavior.scale_up.stabilization_window", "0s"},
+		{"behavior.scale_down.policies[0].type", "Percent"},
+		{"behavior.scale_down.policies[0].period", "15s"},
 	} {
 		if want := fmt.Sprintf(`<input name="%s" value="%s"`, field[0], field[1]); !strings.Contains(page, want) {
 			t.Errorf("the form lacks %s", want)

@@ -13,7 +13,7 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/api/apitest"
 	"github.com/hpad/hpad/daemon/config"
-	"github.com/hpad/hpad/daemon/web/webtest"
+	"github.com/hpad/hpad/settings/webtest"
 )
 
 // fake is an in-memory daemon for the page.

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/hpad/hpad/daemon/web"
-	"github.com/hpad/hpad/daemon/web/webtest"
+	"github.com/hpad/hpad/settings/webtest"
 )
 
 // tlsKeys contains the keys for a server's certificate.

@@ -17,7 +17,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/hpad/hpad/daemon/web"
-	"github.com/hpad/hpad/daemon/web/webtest"
+	"github.com/hpad/hpad/settings/webtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -14,8 +14,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/hpad/hpad/daemon/web/webtest"
 	"github.com/hpad/hpad/settings/httpclient"
+	"github.com/hpad/hpad/settings/webtest"
 	"github.com/hpad/hpad/sources"
 )
 

@@ -153,7 +153,7 @@ func (c *Config) Validate() []settings.FieldError {
 
 func (s *Scrape) validate(field string, m *settings.FieldErrors) {
 	s.validateEndpoints(field, m)
-	for _, e := range s.Access.Validate() {
+	for _, e := range s.Validate() {
 		m.Add(field+e.Field, e.Value, e.Detail)
 	}
 	if _, err := url.ParseRequestURI(s.Path); err != nil || !strings.HasPrefix(s.Path, "/") {

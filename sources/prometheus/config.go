@@ -55,7 +55,7 @@ type Config struct {
 // SetDefaults sets missing values to their defaults.
 func (c *Config) SetDefaults() {
 	settings.SetDefaults(c)
-	c.cloudLogins.setDefaults()
+	c.setDefaults()
 }
 
 // Validate returns all errors of a configuration with defaults applied. Field paths are
@@ -78,7 +78,7 @@ func (c *Config) Validate() []settings.FieldError {
 	if _, set := c.Params[lookbackParam]; set {
 		errs = append(errs, settings.FieldError{Field: "params." + lookbackParam, Detail: "must not be set here: use max_age"})
 	}
-	return slices.Concat(errs, c.Access.Validate(), c.cloudLogins.validate())
+	return slices.Concat(errs, c.Access.Validate(), c.validate())
 }
 
 var server = httpclient.Address{

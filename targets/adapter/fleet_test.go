@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -54,9 +55,7 @@ const described = `{"protocol": 1, "name": "test 1.0", "calls": ["samples", "rem
 func open(t *testing.T, of map[Call]string) (*Fleet, *texts) {
 	t.Helper()
 	adapter := &texts{of: map[Call]string{Describe: described, Scale: "{}", Remove: "{}"}, errs: map[Call]error{}}
-	for call, text := range of {
-		adapter.of[call] = text
-	}
+	maps.Copy(adapter.of, of)
 	config := &Common{Timeout: time.Second, ResourceInterval: time.Second}
 	f := NewFleet("f", config, adapter, targets.Env{Store: &targettest.Store{}})
 	t.Cleanup(func() {

@@ -72,7 +72,7 @@ func (c *Config) Build(name string, env targets.Env) (targets.Fleet, error) {
 	if c.Mode == modeOneshot {
 		return adapter.NewFleet(name, &c.Common, newOneshot(c, name), env), nil
 	}
-	var log io.Writer = io.Discard
+	log := io.Discard
 	if env.Output != nil {
 		log = env.Output(name, "adapter")
 	}

@@ -98,7 +98,7 @@ func openLogWriter(path string) (*logWriter, error) {
 		}
 	}
 	if w.size < 0 {
-		w.empty()
+		_ = w.empty() // the next write tries again
 	}
 	return w, nil
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hpad/hpad/daemon/web/webtest"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/settings/webtest"
 	"github.com/hpad/hpad/test/docker/dockertest"
 	"github.com/hpad/hpad/test/internal/program"
 	"github.com/hpad/hpad/test/internal/world"

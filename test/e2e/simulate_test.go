@@ -104,10 +104,11 @@ func TestSimulatedQueue(t *testing.T) {
 	server := httptest.NewServer(queues)
 	defer server.Close()
 	first := ports.Block(t, 2*instances)
-	text := "[fleets.local]\nkind = \"process\"\n"
+	var text strings.Builder
+	text.WriteString("[fleets.local]\nkind = \"process\"\n")
 	targets, maxima := map[string]int{"a": 20, "b": 22}, map[string]int{"a": instances, "b": 6}
 	for i, name := range []string{"a", "b"} {
-		text += fmt.Sprintf(`
+		fmt.Fprintf(&text, `
 [fleets.local.services.%[1]s]
 command   = [%[2]q]
 ports     = "%[3]d-%[4]d"
@@ -126,7 +127,7 @@ metrics      = [{ type = "External", name = "queue", source = %[1]q, average_val
 stabilization_window = "5s"
 `, name, os.Args[0], first+i*instances, first+(i+1)*instances-1, jobsVariable, server.URL, maxima[name], targets[name])
 	}
-	hpad := program.Prepare(t, program.Options{Config: text, Daemon: "listen = \"\"\nsync_period = \"1s\"\n"})
+	hpad := program.Prepare(t, program.Options{Config: text.String(), Daemon: "listen = \"\"\nsync_period = \"1s\"\n"})
 	hpad.Start()
 	length := soak.Rounds(90*time.Second, 20*time.Minute)
 	begin := time.Now()

@@ -13,7 +13,7 @@ import (
 
 	"github.com/BurntSushi/toml"
 
-	"github.com/hpad/hpad/daemon/web/webtest"
+	"github.com/hpad/hpad/settings/webtest"
 	"github.com/hpad/hpad/sources"
 	source "github.com/hpad/hpad/sources/embedded"
 	"github.com/hpad/hpad/sources/prometheus"

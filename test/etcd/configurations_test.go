@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/hpad/hpad/daemon/api"
-	"github.com/hpad/hpad/daemon/web/webtest"
+	"github.com/hpad/hpad/settings/webtest"
 	"github.com/hpad/hpad/test/etcd/etcdtest"
 	"github.com/hpad/hpad/test/internal/gobuild"
 	"github.com/hpad/hpad/test/internal/members"

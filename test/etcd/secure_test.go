@@ -12,8 +12,8 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/cluster"
 	"github.com/hpad/hpad/daemon/cluster/etcd"
-	"github.com/hpad/hpad/daemon/web/webtest"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/settings/webtest"
 	"github.com/hpad/hpad/test/etcd/etcdtest"
 	"github.com/hpad/hpad/test/internal/members"
 )

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/hpad/hpad/daemon/web/webtest"
+	"github.com/hpad/hpad/settings/webtest"
 	"github.com/hpad/hpad/test/internal/program"
 	"github.com/hpad/hpad/test/scale/sim"
 	"github.com/hpad/hpad/test/wait"

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hpad/hpad/daemon/web/webtest"
+	"github.com/hpad/hpad/settings/webtest"
 	"github.com/hpad/hpad/test/internal/program"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/cluster"
 	"github.com/hpad/hpad/daemon/cluster/nomad"
-	"github.com/hpad/hpad/daemon/web/webtest"
+	"github.com/hpad/hpad/settings/webtest"
 	nomadfleet "github.com/hpad/hpad/targets/nomad"
 	"github.com/hpad/hpad/test/nomad/nomadtest"
 )

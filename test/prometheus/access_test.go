@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hpad/hpad/daemon/web/webtest"
 	"github.com/hpad/hpad/settings/httpclient"
+	"github.com/hpad/hpad/settings/webtest"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/sources/prometheus"
 	"github.com/hpad/hpad/test/prometheus/promtest"

@@ -39,7 +39,7 @@ func (Origin) Read(file string, text []byte) (policies []origin.Policy, _ []orig
 		}
 		switch {
 		case len(one.ScalingPolicies) > 0:
-			policies = append(policies, one.awsPolicies.groups(file)...)
+			policies = append(policies, one.groups(file)...)
 		case one.AutoscalingPolicy != nil:
 			policies = append(policies, one.gceAutoscaler.group(file))
 		case one.TargetResourceURI != "":

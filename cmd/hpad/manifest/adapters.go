@@ -115,8 +115,8 @@ func zalandoQuery(annotations map[string]string, kind string, identifier *autosc
 		}
 	}
 	for _, name := range sortedKeys(annotations) { // another collector
-		if strings.HasPrefix(name, prefix) {
-			return Trigger{By: zalandoAdapter, Path: "annotation " + name, Remedy: "the collector " + strings.Split(strings.TrimPrefix(name, prefix), "/")[0] +
+		if collector, ok := strings.CutPrefix(name, prefix); ok {
+			return Trigger{By: zalandoAdapter, Path: "annotation " + name, Remedy: "the collector " + strings.Split(collector, "/")[0] +
 				" does not query Prometheus; write a query for the same value, or use a source of kind http"}, true
 		}
 	}

@@ -119,14 +119,14 @@ func (r *reader) variables(body *hclsyntax.Body) {
 }
 
 func (r *reader) syntax(diagnostics hcl.Diagnostics) {
-	for _, d := range diagnostics {
-		line := 0
-		if d.Subject != nil {
-			line = d.Subject.Start.Line
-		}
-		r.add(line, "not valid HCL: %s; %s", strings.TrimSuffix(d.Summary, "."), strings.TrimSuffix(d.Detail, "."))
+	if len(diagnostics) == 0 {
 		return
 	}
+	first, line := diagnostics[0], 0
+	if first.Subject != nil {
+		line = first.Subject.Start.Line
+	}
+	r.add(line, "not valid HCL: %s; %s", strings.TrimSuffix(first.Summary, "."), strings.TrimSuffix(first.Detail, "."))
 }
 
 func labelOf(block *hclsyntax.Block) string {

@@ -168,14 +168,13 @@ func (s *service) Draft(choices origin.Choices) *draft.Autoscaler {
 		}
 	}
 	a.Target = draft.Target{Fleet: draft.UndecidedFleet, Keys: []draft.Key{{Name: "service", Value: strings.TrimPrefix(s.stack+"_"+s.name, "_")}}}
-	switch {
-	case choices.Fleet == "":
+	if choices.Fleet == "" {
 		a.Target.Notes = []string{draft.Decide + `the fleet, whose kind is "swarm". The name of a service begins with the name of its stack.`}
-	default:
-		a.Target.Fleet = choices.Fleet
-		if s.stack == "" {
-			a.Target.Notes = []string{"Guessed from the service: its name begins with the name of its stack."}
-		}
+		return a
+	}
+	a.Target.Fleet = choices.Fleet
+	if s.stack == "" {
+		a.Target.Notes = []string{"Guessed from the service: its name begins with the name of its stack."}
 	}
 	return a
 }

@@ -15,8 +15,8 @@ import (
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/cluster"
-	"github.com/hpad/hpad/daemon/web/webtest"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/settings/webtest"
 	"github.com/hpad/hpad/test/internal/ports"
 	"github.com/hpad/hpad/test/internal/program"
 	"github.com/hpad/hpad/test/internal/relay"

@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/hpad/hpad/daemon/web/webtest"
+	"github.com/hpad/hpad/settings/webtest"
 )
 
 // Certificate contains the paths of the PEM files of a certificate, its key and its CA.
