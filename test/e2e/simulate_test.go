@@ -147,7 +147,7 @@ stabilization_window = "5s"
 	t.Logf("A %+v, start-up %v", a.Rows[0].Score, a.Startup)
 	t.Logf("B predicted %+v", predicted)
 	t.Logf("B recorded  %+v, start-up %v", real, b.Startup)
-	if differs(predicted.InstanceHours, real.InstanceHours) || differs(predicted.Shortage, real.Shortage) {
+	if differs(predicted.InstanceHours, real.InstanceHours) || differs(float64(predicted.Shortage), float64(real.Shortage)) {
 		t.Errorf("the prediction differs by more than 10 %%")
 	}
 	if real.Shortage < 0.2 || a.Rows[0].Shortage > 0.8*real.Shortage {
