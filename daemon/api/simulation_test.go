@@ -65,6 +65,12 @@ func TestRecording(t *testing.T) {
 		{"graphs", "", nil, `"origin":"graphs"`},
 		{"period", `{"from":"2026-03-01T00:00:00Z","until":"2026-03-02T00:00:00Z","variants":[{"set":["max_replicas=5"]}]}`, nil, `"policies":[{"label":"active"`},
 		{"no graphs", "", func(d *apitest.Daemon) { d.Passes.Ticks, d.QueriedPasses = nil, queried }, `"origin":"prometheus"`},
+		{"delays of the graphs", `{"data":"prometheus"}`, func(d *apitest.Daemon) {
+			d.QueriedPasses, d.Passes.Ticks[5].Desired = queried, 3
+			for i := 6; i < 120; i++ {
+				d.Passes.Ticks[i].Replicas, d.Passes.Ticks[i].Desired, d.Passes.Ticks[i].Observed, d.Passes.Ticks[i].Ready = 3, 3, 3, 3
+			}
+		}, `"startup":{"duration":60000000000,"measured":1}`},
 		{"prometheus", `{"data":"prometheus"}`, func(d *apitest.Daemon) { d.QueriedPasses = queried }, `"origin":"prometheus"`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
