@@ -44,8 +44,10 @@ const request = 500 // milli-cores of each instance
 func (g *game) resize() {
 	for int32(len(g.instances)) < g.replicas {
 		g.serial++
-		g.instances = append(g.instances, policy.Instance{ID: strconv.Itoa(g.serial), Phase: policy.PhaseRunning, Readiness: policy.ReadinessFalse,
-			StartedAt: g.now, ReadinessChanged: g.now, Requests: []policy.Amount{{Resource: "cpu", Milli: request}}})
+		g.instances = append(g.instances, policy.Instance{
+			ID: strconv.Itoa(g.serial), Phase: policy.PhaseRunning, Readiness: policy.ReadinessFalse,
+			StartedAt: g.now, ReadinessChanged: g.now, Requests: []policy.Amount{{Resource: "cpu", Milli: request}},
+		})
 	}
 	g.instances = g.instances[:g.replicas]
 	for i := range g.instances {

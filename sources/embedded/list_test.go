@@ -71,7 +71,8 @@ func TestFileSD(t *testing.T) {
 		{"file of a pattern removed", func() { _ = os.Remove(yml("y")) }, []string{"a:1/m", "b:1/m", "e:1/m"}, []string{fmt.Sprintf("file_sd %q: yaml: line 1: did not find expected ',' or ']'", single)}},
 		{"truncated file", func() { replace(t, single, "") }, []string{"a:1/m", "b:1/m", "e:1/m"}, []string{fmt.Sprintf("file_sd %q: contains no list; a list without endpoints is []", single)}},
 		{
-			"all files removed", func() { _, _ = os.Remove(single), os.Remove(yml("z")) }, []string{"a:1/m", "b:1/m", "e:1/m"},
+			"all files removed", func() { _, _ = os.Remove(single), os.Remove(yml("z")) },
+			[]string{"a:1/m", "b:1/m", "e:1/m"},
 			[]string{fmt.Sprintf("file_sd %q matches no file", pattern), fmt.Sprintf("file_sd %q: stat %s: no such file or directory", single, single), fmt.Sprintf("file_sd %q: stat %s: no such file or directory", yml("z"), yml("z"))},
 		},
 		{"empty list", func() { replace(t, single, "[]"); replace(t, yml("z"), "- targets: [f:1]\n") }, []string{"f:1/m"}, nil},
@@ -81,14 +82,16 @@ func TestFileSD(t *testing.T) {
 				if err := syscall.Mkfifo(single, 0o600); err != nil {
 					t.Fatal(err)
 				}
-			}, []string{"f:1/m"},
+			},
+			[]string{"f:1/m"},
 			[]string{fmt.Sprintf("file_sd %q: is not a regular file", single)},
 		},
 		{
 			"too many endpoints", func() {
 				_ = os.Remove(single)
 				replace(t, single, "- targets: ["+strings.Repeat("x:1,", maxListed)+"]\n")
-			}, []string{"f:1/m"},
+			},
+			[]string{"f:1/m"},
 			[]string{fmt.Sprintf("the lists contain more than %d endpoints: the last valid lists remain in use", maxListed)},
 		},
 		{"too many targets", func() { replace(t, single, "- targets: ["+strings.Repeat("xx:1,", maxListed+1)+"]\n") }, []string{"f:1/m"}, []string{fmt.Sprintf("file_sd %q: contains more than %d targets", single, maxListed)}},

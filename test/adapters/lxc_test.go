@@ -146,8 +146,10 @@ func TestFaultsOfLXC(t *testing.T) {
 		{"changes ids at each read", `instance = {"id": name,`, `instance = {"id": name + str(time.time()),`, "keeps instances"},
 		{"restarts the clock at each read", `time.gmtime(BOOT + ticks / os.sysconf("SC_CLK_TCK"))`, `time.gmtime(time.time() - 9e5 * (time.time() % 1))`, "keeps instances"},
 		{"adds the count instead of setting it", `range(len(live), request["to"])`, `range(request["to"])`, "absolute|scales up"},
-		{"scales down by replacing", `return remove([i["id"] for i in live[:len(live) - request["to"]]])`,
-			`remove([i["id"] for i in live]), [create(request["target"]) for _ in range(request["to"])]; return`, "scales down"},
+		{
+			"scales down by replacing", `return remove([i["id"] for i in live[:len(live) - request["to"]]])`,
+			`remove([i["id"] for i in live]), [create(request["target"]) for _ in range(request["to"])]; return`, "scales down",
+		},
 		{"returns 0 for an unknown target", `raise Refused(failed("not_found", f"there is no container {target}"))`, `return {"count": 0}`, "unknown target"},
 		{"accepts without a change", "            create(request[\"target\"])", "            pass", "scales up"},
 		{"removes other instances", `if i["id"] in request["instances"]]`, `if i["id"] not in request["instances"]][:1]`, "removes"},

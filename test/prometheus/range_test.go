@@ -38,9 +38,17 @@ func TestRange(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = source.Close() })
 	for _, query := range []sources.Query{
-		{Text: "queue_length"}, {Text: "sum(queue_length)"}, {Text: "sum(queue_length)", MaxAge: 30 * time.Second},
-		{Text: `rate(queue_length{queue="1"}[2m])`}, {Text: "scalar(sum(queue_length)) * 2"}, {Text: "topk(1, queue_length)"}, {Text: "time()"}, {Text: "absent(queue_length)"},
-		{Text: `queue_length{queue="1"} > 500`}, {Text: "avg_over_time(sum(queue_length)[5m:30s])"}, {Text: "no_such_metric"},
+		{Text: "queue_length"},
+		{Text: "sum(queue_length)"},
+		{Text: "sum(queue_length)", MaxAge: 30 * time.Second},
+		{Text: `rate(queue_length{queue="1"}[2m])`},
+		{Text: "scalar(sum(queue_length)) * 2"},
+		{Text: "topk(1, queue_length)"},
+		{Text: "time()"},
+		{Text: "absent(queue_length)"},
+		{Text: `queue_length{queue="1"} > 500`},
+		{Text: "avg_over_time(sum(queue_length)[5m:30s])"},
+		{Text: "no_such_metric"},
 	} {
 		const instants = 1300 // more than one request
 		const step = 5 * time.Second

@@ -139,22 +139,31 @@ func TestQueues(t *testing.T) {
 		prepare func(k *kitchen)
 	}{
 		{
-			[]string{"Workers for a Redis queue"}, `[ "$(redis-cli -p "$REDIS_PORT" get done)" = 100 ]`, "apt install redis-server prometheus-redis-exporter python3-redis",
+			[]string{"Workers for a Redis queue"},
+			`[ "$(redis-cli -p "$REDIS_PORT" get done)" = 100 ]`, "apt install redis-server prometheus-redis-exporter python3-redis",
 			[]string{"redis-server", "prometheus-redis-exporter", "/usr/bin/python3"},
-			map[string]string{"6379": "REDIS_PORT", "9121": "EXPORTER_PORT"}, nil,
+			map[string]string{"6379": "REDIS_PORT", "9121": "EXPORTER_PORT"},
+			nil,
 		},
 		{
-			[]string{rabbit}, consumed, "apt install rabbitmq-server amqp-tools", broker,
-			map[string]string{"5672": "AMQP_PORT", "15692": "EXPORTER_PORT", "its cluster": "DIST_PORT", "its port mapper": "EPMD_PORT"}, nil,
+			[]string{rabbit},
+			consumed, "apt install rabbitmq-server amqp-tools", broker,
+			map[string]string{"5672": "AMQP_PORT", "15692": "EXPORTER_PORT", "its cluster": "DIST_PORT", "its port mapper": "EPMD_PORT"},
+			nil,
 		},
 		{
 			// The files of the second section replace those of the first one.
-			[]string{rabbit, "A queue behind a JSON API"}, consumed, "apt install rabbitmq-server amqp-tools", broker,
-			map[string]string{"15672": "API_PORT", "5672": "AMQP_PORT", "its cluster": "DIST_PORT", "its port mapper": "EPMD_PORT"}, nil,
+			[]string{rabbit, "A queue behind a JSON API"},
+			consumed, "apt install rabbitmq-server amqp-tools", broker,
+			map[string]string{"15672": "API_PORT", "5672": "AMQP_PORT", "its cluster": "DIST_PORT", "its port mapper": "EPMD_PORT"},
+			nil,
 		},
 		{
-			[]string{"Workers for a PostgreSQL table"}, `[ "$(psql -U hpad jobs -Atc "SELECT count(*) FROM jobs WHERE state = 'done'")" = 100 ]`, "apt install postgresql",
-			[]string{"psql", "setpriv"}, map[string]string{"5432": "PGPORT"}, (*kitchen).forPostgreSQL,
+			[]string{"Workers for a PostgreSQL table"},
+			`[ "$(psql -U hpad jobs -Atc "SELECT count(*) FROM jobs WHERE state = 'done'")" = 100 ]`, "apt install postgresql",
+			[]string{"psql", "setpriv"},
+			map[string]string{"5432": "PGPORT"},
+			(*kitchen).forPostgreSQL,
 		},
 	} {
 		t.Run(queue.headings[len(queue.headings)-1], func(t *testing.T) {
