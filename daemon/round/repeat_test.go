@@ -2,6 +2,7 @@ package round_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,13 +22,14 @@ import (
 // must be the same, also after a change of the value, a pause, an external writer and a restart.
 func TestRepeatedPasses(t *testing.T) {
 	daemontest.Run(t, func(t *testing.T, w *daemontest.World) {
-		load := 5.0
+		var load atomic.Int64 // in thousandths
+		load.Store(5000)
 		value := func(changing bool) func(context.Context, time.Time) (sources.Vector, error) {
 			return func(_ context.Context, at time.Time) (sources.Vector, error) {
 				if even := at.Unix()/15%2 == 0; changing && even {
-					return daemontest.Vector(load-0.01, at), nil
+					return daemontest.Vector(float64(load.Load()-10)/1000, at), nil
 				}
-				return daemontest.Vector(load, at), nil
+				return daemontest.Vector(float64(load.Load())/1000, at), nil
 			}
 		}
 		for name, changing := range map[string]bool{"same": false, "changing": true} {
@@ -40,16 +42,16 @@ func TestRepeatedPasses(t *testing.T) {
 			want int32
 		}{
 			{func() {}, 5},
-			{func() { load = 2 }, 2}, // after the window of 5 minutes
+			{func() { load.Store(2000) }, 2}, // after the window of 5 minutes
 			{func() { w.Pause(policy.Scope{}, policy.BothDirections, time.Minute) }, 2},
 			{func() {
 				for _, name := range []string{"same", "changing"} {
 					w.Fleet().Change(name, func(target *targettest.MemoryTarget) { target.Replicas = 7 })
 				}
 			}, 2},
-			{func() { load = 9 }, 9},
+			{func() { load.Store(9000) }, 9},
 			{func() { w.Stop(); w.Start() }, 9},
-			{func() { load = 1 }, 1},
+			{func() { load.Store(1000) }, 1},
 		} {
 			step.act()
 			for range 7 {

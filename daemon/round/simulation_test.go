@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -102,7 +103,10 @@ func simulated(t *testing.T, w *daemontest.World) (advance func(hour int)) {
 		target.StartDelay, target.ReadyDelay = 3*time.Second, 20*time.Second
 	})
 	random, begin := rand.New(rand.NewPCG(7, 8)), time.Now()
+	var mu sync.Mutex // protects random
 	wave := func(at time.Time, low, high float64, period time.Duration) float64 {
+		mu.Lock()
+		defer mu.Unlock()
 		return low + (high-low)*(0.5-0.5*math.Cos(2*math.Pi*float64(at.Sub(begin))/float64(period))) + random.Float64()
 	}
 	query := func(text string, low, high float64, period time.Duration) {

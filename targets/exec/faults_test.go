@@ -96,6 +96,9 @@ func TestFaults(t *testing.T) {
 			mark := filepath.Join(t.TempDir(), "fixed")
 			config := &Config{}
 			config.Timeout = time.Second
+			if name == "100 MB" {
+				config.Timeout = time.Minute
+			}
 			fleet, log := build(t, config, loop+"if [ ! -e "+mark+" ]; then "+test.fault+" fi\n"+good)
 			_, err := fleet.Snapshot(t.Context(), []targets.Ref{web})
 			if !errors.Is(err, targets.ErrTransient) || errors.Is(err, targets.ErrUnknownOutcome) || !strings.Contains(err.Error(), test.want) ||

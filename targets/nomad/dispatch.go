@@ -91,7 +91,7 @@ func (r *scopeReading) readChildren(ctx context.Context) error {
 	parents := map[string]*jobState{}
 	for id, job := range r.jobs {
 		if job.listed && job.ParameterizedJob {
-			parents[id], job.children = job, map[string]int64{}
+			parents[id], job.children, job.queued = job, map[string]int64{}, map[string]int32{}
 		}
 	}
 	if len(parents) == 0 {
@@ -137,14 +137,17 @@ func dispatchedBy(jobs []string, longest int) string {
 
 // queue adds the queued allocations of a child to those of its parent.
 func (j *jobState) queue(child *jobStub) {
-	if j.JobSummary.Summary == nil {
-		j.JobSummary.Summary = map[string]groupSummary{}
-	}
 	for name, group := range child.JobSummary.Summary {
-		total := j.JobSummary.Summary[name]
-		total.Queued += group.Queued
-		j.JobSummary.Summary[name] = total
+		j.queued[name] += group.Queued
 	}
+}
+
+// waiting returns the number of queued allocations of a group: of its children for a parameterized job.
+func (j *jobState) waiting(group string) int {
+	if j.children != nil && !j.Stop {
+		return int(j.queued[group])
+	}
+	return j.jobStub.waiting(group)
 }
 
 // childSet returns the allocations of a parameterized job's children. A child without an allocation

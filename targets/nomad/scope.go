@@ -60,7 +60,9 @@ type jobState struct {
 	// children contains the submit times of the pending and running children of a parameterized job,
 	// by their IDs.
 	children map[string]int64
-	targets  []*targetState
+	// queued contains the number of queued allocations of the children, by the name of the group.
+	queued  map[string]int32
+	targets []*targetState
 }
 
 type targetState struct {

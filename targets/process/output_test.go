@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -313,12 +314,19 @@ func TestLastLines(t *testing.T) {
 		}
 	}
 	end := write(strings.Repeat("x", maxOutput-len(header))) // one line without an end
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	got := lastLines(file, first, end, 10_000)
-	runtime.ReadMemStats(&after)
-	if allocated := after.TotalAlloc - before.TotalAlloc; got != first || allocated > 1<<20 {
-		t.Errorf("lastLines of an endless line = %d with %d bytes of memory", got, allocated)
+	least := uint64(math.MaxUint64)
+	for range 10 { // other tests allocate at the same time
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		got := lastLines(file, first, end, 10_000)
+		runtime.ReadMemStats(&after)
+		if got != first {
+			t.Errorf("lastLines of an endless line = %d, want %d", got, first)
+		}
+		least = min(least, after.TotalAlloc-before.TotalAlloc)
+	}
+	if least > 1<<20 {
+		t.Errorf("lastLines of an endless line allocates %d bytes", least)
 	}
 }
 

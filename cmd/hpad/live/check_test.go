@@ -204,7 +204,7 @@ func TestDocument(t *testing.T) {
 	got := w.check()
 	want := []string{
 		"autoscalers.a.metrics[0]: External m: 1 series, total 12, age 1m30s",
-		`! autoscalers.b.metrics[0]: the source returned no value: the path selects no value; the document is "{\"queue\": {\"ready\": 12}, \"password\": \"<redacted>\"}"`,
+		`! autoscalers.b.metrics[0]: the source returned no value: source "prom" at "` + server.URL + `": the path selects no value; the document is "{\"queue\": {\"ready\": 12}, \"password\": \"<redacted>\"}"`,
 	}
 	if diff := cmp.Diff(want, slices.DeleteFunc(got, func(line string) bool { return !strings.Contains(line, ".metrics[0]") })); diff != "" {
 		t.Errorf("findings (-want +got):\n%s", diff)
