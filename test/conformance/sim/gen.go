@@ -78,22 +78,22 @@ func (g *gen) scenario(family string) {
 	if g.p(0.1) {
 		s.Ticks = g.n(100, 300)
 	}
-	s.Config = Config{Tolerance: 0.1, CPUInit: sec(300), ReadyDelay: sec(30), Downscale: sec(300), Period: sec(15), ScaleToZero: true}
+	s.Config = Config{Tolerance: 0.1, CPUInit: Sec(300), ReadyDelay: Sec(30), Downscale: Sec(300), Period: Sec(15), ScaleToZero: true}
 	if family != "plain" {
 		if g.p(0.3) {
-			s.Config.Period = sec(pick(g, 5.0, 10, 20, 30, 60))
+			s.Config.Period = Sec(pick(g, 5.0, 10, 20, 30, 60))
 		}
 		if g.p(0.25) {
 			s.Config.Tolerance = pick(g, 0, 0.01, 0.05, 0.2, 0.3)
 		}
 		if g.p(0.25) {
-			s.Config.CPUInit = sec(pick(g, 0.0, 30, 60, 120, 600))
+			s.Config.CPUInit = Sec(pick(g, 0.0, 30, 60, 120, 600))
 		}
 		if g.p(0.2) {
-			s.Config.ReadyDelay = sec(pick(g, 0.0, 10, 60, 120))
+			s.Config.ReadyDelay = Sec(pick(g, 0.0, 10, 60, 120))
 		}
 		if g.p(0.3) {
-			s.Config.Downscale = sec(pick(g, 0.0, 30, 45, 60, 90, 600))
+			s.Config.Downscale = Sec(pick(g, 0.0, 30, 45, 60, 90, 600))
 		}
 		if g.p(0.05) && family != "zero" {
 			s.Config.ScaleToZero = false
@@ -164,11 +164,11 @@ func (g *gen) scenario(family string) {
 			case 0:
 				next.Tolerance = pick(g, 0, 0.01, 0.05, 0.2)
 			case 1:
-				next.Downscale = sec(pick(g, 0.0, 30, 60, 120, 600))
+				next.Downscale = Sec(pick(g, 0.0, 30, 60, 120, 600))
 			case 2:
-				next.CPUInit = sec(pick(g, 0.0, 30, 120))
+				next.CPUInit = Sec(pick(g, 0.0, 30, 120))
 			case 3:
-				next.ReadyDelay = sec(pick(g, 0.0, 10, 60))
+				next.ReadyDelay = Sec(pick(g, 0.0, 10, 60))
 			}
 			s.Acts = append(s.Acts, Act{At: g.between(), Kind: "settings", Config: &next})
 		}
@@ -178,7 +178,7 @@ func (g *gen) scenario(family string) {
 	case "full":
 		s.Relax = []string{"stored"}
 		at := g.between()
-		until := at + sec(math.Round(g.f(5, 300)))
+		until := at + Sec(math.Round(g.f(5, 300)))
 		s.Acts = append(s.Acts, Act{At: at, Kind: "full", Until: until})
 		for range g.n(0, 4) {
 			if at := g.between(); at > until+2*s.Config.Period || at < s.Acts[0].At {
@@ -216,7 +216,7 @@ func (g *gen) scenario(family string) {
 			if family == "clockback" {
 				direction = -1
 			}
-			s.Acts = append(s.Acts, Act{At: g.between(), Kind: "step", By: sec(math.Round(direction * pick(g, g.f(2, 60), g.f(60, 900), g.f(900, 9000))))})
+			s.Acts = append(s.Acts, Act{At: g.between(), Kind: "step", By: Sec(math.Round(direction * pick(g, g.f(2, 60), g.f(60, 900), g.f(900, 9000))))})
 		}
 		for range g.n(0, 3) {
 			s.Acts = append(s.Acts, Act{At: g.between(), Kind: pick(g, "restart", "kill", "look")})
@@ -254,20 +254,20 @@ func (g *gen) retarget(i int) {
 // late returns an instant near the end of a sync period.
 func (g *gen) late() Dur {
 	c := &g.s.Config
-	return c.Period*Dur(g.n(0, g.s.Ticks-1)) + Dur(g.f(0.95, 0.99)*float64(c.Period))/sec(0.001)*sec(0.001)
+	return c.Period*Dur(g.n(0, g.s.Ticks-1)) + Dur(g.f(0.95, 0.99)*float64(c.Period))/Sec(0.001)*Sec(0.001)
 }
 
 // between returns an instant between two ticks.
 func (g *gen) between() Dur {
 	c := &g.s.Config
-	return c.Period*Dur(g.n(0, g.s.Ticks-1)) + Dur(g.n(300, int(c.Period.D().Milliseconds())-300))*sec(0.001)
+	return c.Period*Dur(g.n(0, g.s.Ticks-1)) + Dur(g.n(300, int(c.Period.D().Milliseconds())-300))*Sec(0.001)
 }
 
 // off returns an instant near at that is not a tick.
 func (g *gen) off(at Dur) Dur {
-	at = at / sec(0.001) * sec(0.001)
-	if at%g.s.Config.Period < sec(0.3) {
-		at += sec(0.5)
+	at = at / Sec(0.001) * Sec(0.001)
+	if at%g.s.Config.Period < Sec(0.3) {
+		at += Sec(0.5)
 	}
 	return at
 }
@@ -278,11 +278,11 @@ func (g *gen) any() Dur {
 	at := c.Period * Dur(g.n(0, g.s.Ticks-1))
 	switch {
 	case g.p(0.2):
-		return at + sec(0.001)
+		return at + Sec(0.001)
 	case g.p(0.5):
-		return at + sec(float64(g.n(1, int(c.Period/sec(1)))))
+		return at + Sec(float64(g.n(1, int(c.Period/Sec(1)))))
 	case g.p(0.5):
-		return at + Dur(g.n(1, 1000*int(c.Period/sec(1))))*sec(0.001)
+		return at + Dur(g.n(1, 1000*int(c.Period/Sec(1))))*Sec(0.001)
 	}
 	return at
 }
@@ -316,7 +316,7 @@ func (g *gen) autoscaler(family string, i int) Autoscaler {
 		a.Replicas = a.Spec.Max + int32(g.n(0, 4))
 	}
 	if family == "periods" && g.p(0.7) {
-		a.Period = sec(pick(g, 5.0, 10, 15, 20, 30, 45, 60, 1))
+		a.Period = Sec(pick(g, 5.0, 10, 15, 20, 30, 45, 60, 1))
 	}
 	a.Load = g.load(family, float64(top))
 	g.events(family, &a, top)
@@ -361,7 +361,7 @@ func (g *gen) load(family string, top float64) (points []Point) {
 		if family == "zero" && g.p(0.4) {
 			load = 0
 		}
-		points = append(points, Point{At: sec(at), Load: math.Round(load*100) / 100})
+		points = append(points, Point{At: Sec(at), Load: math.Round(load*100) / 100})
 	}
 	return points
 }
@@ -385,13 +385,13 @@ func (g *gen) fleet() Fleet {
 		f.ByConfig = g.p(0.5)
 	}
 	f.Fresh = g.p(0.3)
-	f.Pending = [2]Dur{0, sec(pick(g, 0.0, 2, 10, 60))}
-	f.Startup = [2]Dur{sec(pick(g, 0.0, 1)), sec(pick(g, 1.0, 5, 20, 60, 200))}
-	f.Stop = [2]Dur{0, sec(pick(g, 0.0, 10, 40, 100))}
-	f.Every = sec(pick(g, 15.0, 15, 10, 30, 60))
-	f.Offset = sec(float64(g.n(0, int(f.Every/sec(1))-1)))
-	f.Age = sec(pick(g, 0.0, 0, 5, 10, 20))
-	f.Window = sec(pick(g, 10.0, 15, 15, 30, 60))
+	f.Pending = [2]Dur{0, Sec(pick(g, 0.0, 2, 10, 60))}
+	f.Startup = [2]Dur{Sec(pick(g, 0.0, 1)), Sec(pick(g, 1.0, 5, 20, 60, 200))}
+	f.Stop = [2]Dur{0, Sec(pick(g, 0.0, 10, 40, 100))}
+	f.Every = Sec(pick(g, 15.0, 15, 10, 30, 60))
+	f.Offset = Sec(float64(g.n(0, int(f.Every/Sec(1))-1)))
+	f.Age = Sec(pick(g, 0.0, 0, 5, 10, 20))
+	f.Window = Sec(pick(g, 10.0, 15, 15, 30, 60))
 	f.Silent = g.p(0.05)
 	f.Jitter = pick(g, 0, 0.05, 0.2, 0.6)
 	f.Snap = pick(g, 0, 0, 0.05, 0.1, 0.25)
@@ -435,7 +435,7 @@ func (g *gen) metric(f *Fleet, kind string, i int) Metric {
 			m.Goal, m.Amount, m.Unit = "average", fmt.Sprintf("%dm", milli), float64(milli)/1000
 		}
 		if g.p(0.35) {
-			m.Query, m.Window = true, sec(pick(g, 0.0, 15, 30, 60, 120))
+			m.Query, m.Window = true, Sec(pick(g, 0.0, 15, 30, 60, 120))
 		}
 		m.Decimals = pick(g, 3, 4, 6)
 		m.Shared = m.Query && g.p(0.3)
@@ -529,7 +529,7 @@ func (g *gen) rules() *Rules {
 
 func (g *gen) events(family string, a *Autoscaler, top int) {
 	add := func(e Event) { a.Events = append(a.Events, e) }
-	until := func(at Dur, lo, hi float64) Dur { return at + sec(math.Round(g.f(lo, hi)*10)/10) }
+	until := func(at Dur, lo, hi float64) Dur { return at + Sec(math.Round(g.f(lo, hi)*10)/10) }
 	kinds := map[string][]string{
 		"plain":    {"fail", "remove", "unready"},
 		"limits":   {"fail", "fail", "remove", "unready", "missing", "metric", "set"},
@@ -556,7 +556,7 @@ func (g *gen) events(family string, a *Autoscaler, top int) {
 	if family == "requick" {
 		at := g.between()
 		add(Event{At: at, Kind: "delete"})
-		if create := at + sec(0.2); create%g.s.Config.Period > sec(0.2) {
+		if create := at + Sec(0.2); create%g.s.Config.Period > Sec(0.2) {
 			add(Event{At: create, Kind: "create", Spec: new(g.spec(family, a, top))})
 		}
 		kinds = []string{"set", "metric"}

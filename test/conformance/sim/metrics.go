@@ -14,7 +14,7 @@ func (t *Target) load() float64 {
 		}
 		load = p.Load
 	}
-	return load * (1 + t.a.Fleet.Jitter*(t.draw("load", int(t.now/sec(5)))-0.5))
+	return load * (1 + t.a.Fleet.Jitter*(t.draw("load", int(t.now/Sec(5)))-0.5))
 }
 
 // use returns a function that returns the load of an instance, relative to its target value.
@@ -28,9 +28,9 @@ func (t *Target) use() func(m *member) float64 {
 	share := t.load() / float64(max(1, serving))
 	f := &t.a.Fleet
 	return func(m *member) float64 {
-		use := share * (1 + f.Jitter*(t.draw("use", m.ord, int(t.now/sec(1)))-0.5))
+		use := share * (1 + f.Jitter*(t.draw("use", m.ord, int(t.now/Sec(1)))-0.5))
 		if !t.serves(m) {
-			use = 1.8 * t.draw("warming", m.ord, int(t.now/sec(1)))
+			use = 1.8 * t.draw("warming", m.ord, int(t.now/Sec(1)))
 		}
 		if f.Snap > 0 {
 			use = math.Round(use/f.Snap) * f.Snap
@@ -257,7 +257,7 @@ func (t *Target) Values(at Dur, i int) (values []Value, err error) {
 	missing := t.during("missing", -1)
 	for _, one := range t.members {
 		in := t.look(one)
-		if in.Phase != "Running" || t.now < one.started+sec(3) {
+		if in.Phase != "Running" || t.now < one.started+Sec(3) {
 			continue
 		}
 		if missing != nil && one.ord%missingStep(missing) == 0 {

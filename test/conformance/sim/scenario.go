@@ -37,8 +37,8 @@ func (d Dur) D() time.Duration { return time.Duration(d) }
 // String returns d as in time.Duration.
 func (d Dur) String() string { return time.Duration(d).String() }
 
-// sec returns s seconds, rounded to milliseconds.
-func sec(s float64) Dur { return Dur(math.Round(s*1000)) * Dur(time.Millisecond) }
+// Sec returns s seconds, rounded to milliseconds.
+func Sec(s float64) Dur { return Dur(math.Round(s*1000)) * Dur(time.Millisecond) }
 
 // Scenario is one simulation.
 type Scenario struct {

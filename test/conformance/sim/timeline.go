@@ -186,7 +186,7 @@ func Notice(s *Scenario, hpad *Played) {
 	looks := slices.Clone(s.Acts)
 	for i := range looks {
 		if looks[i].Kind == "step" {
-			looks[i].At = (looks[i].At + sec(1) - 1) / sec(1) * sec(1)
+			looks[i].At = (looks[i].At + Sec(1) - 1) / Sec(1) * Sec(1)
 		}
 	}
 	slices.SortStableFunc(looks, func(a, b Act) int { return cmp.Compare(a.At, b.At) })

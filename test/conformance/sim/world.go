@@ -40,7 +40,7 @@ func (w *World) At(d Dur) time.Time { return w.Start.Add(d.D()) }
 func (w *World) End() Dur { return w.Scenario.End() }
 
 // End returns the end of the scenario, which lies between two ticks.
-func (s *Scenario) End() Dur { return s.Config.Period*Dur(s.Ticks) + s.Config.Period - sec(0.2) }
+func (s *Scenario) End() Dur { return s.Config.Period*Dur(s.Ticks) + s.Config.Period - Sec(0.2) }
 
 // Begin waits for the next full hour, which is a tick of all sync periods.
 func Begin() { time.Sleep(time.Until(time.Now().Truncate(time.Hour).Add(time.Hour))) }
@@ -48,7 +48,7 @@ func Begin() { time.Sleep(time.Until(time.Now().Truncate(time.Hour).Add(time.Hou
 // Errors of targets.
 var (
 	ErrUnread    = errors.New("the target cannot be read")
-	errUnwritten = errors.New("the target cannot be written")
+	ErrUnwritten = errors.New("the target cannot be written")
 	ErrConflict  = errors.New("the target was changed")
 	ErrMetric    = errors.New("the metric cannot be read")
 	ErrHang      = errors.New("no response")
@@ -131,8 +131,8 @@ func newTarget(w *World, index int) *Target {
 	for range t.replicas {
 		m := t.make(0)
 		if !t.a.Fleet.Fresh || t.chance(0.2, "old", m.ord) {
-			m.born = -sec(math.Floor(t.between(400, 5000, "age", m.ord)))
-			m.started, m.ready = m.born, m.born+sec(math.Floor(t.between(1, 300, "warm", m.ord)))
+			m.born = -Sec(math.Floor(t.between(400, 5000, "age", m.ord)))
+			m.started, m.ready = m.born, m.born+Sec(math.Floor(t.between(1, 300, "warm", m.ord)))
 		}
 	}
 	if every := t.a.Fleet.Every; every > 0 {
@@ -286,7 +286,7 @@ func (t *Target) happen(e *Event) {
 	case "fail":
 		if m := t.nth(e.N); m != nil {
 			m.failed, m.stops, m.phase = t.now, e.Until, e.How
-			t.after(t.now+t.span([2]Dur{0, sec(5)}, "again", m.ord), t.settle)
+			t.after(t.now+t.span([2]Dur{0, Sec(5)}, "again", m.ord), t.settle)
 		}
 	case "remove":
 		if m := t.nth(e.N); m != nil {
@@ -395,12 +395,12 @@ func (t *Target) Scale(at Dur, n int32, version int, later Dur) error {
 	defer t.mu.Unlock()
 	t.advance(at)
 	if t.during("unwritten", -1) != nil {
-		return errUnwritten
+		return ErrUnwritten
 	}
 	for i := range t.a.Events {
 		if e := &t.a.Events[i]; e.Kind == "refuse" && e.At == t.now && !e.done {
 			e.done = true
-			return errUnwritten
+			return ErrUnwritten
 		}
 	}
 	for i := range t.a.Events {
@@ -416,7 +416,7 @@ func (t *Target) Scale(at Dur, n int32, version int, later Dur) error {
 		return ErrConflict
 	}
 	if e := t.during("lost", -1); e != nil && e.How != "made" {
-		return errUnwritten
+		return ErrUnwritten
 	}
 	t.wrote, t.wroteAt = append(t.wrote, n), t.now
 	if later > 0 {
@@ -433,7 +433,7 @@ func (t *Target) set(n int32) {
 	// Instances start at whole tenths of a second, so that the duration of a conflict has
 	// no effect.
 	now := t.now
-	t.now = now / sec(0.1) * sec(0.1)
+	t.now = now / Sec(0.1) * Sec(0.1)
 	t.settle()
 	t.now = now
 }
@@ -465,7 +465,7 @@ func (t *Target) slow(at Dur, what string, index int) Dur {
 	if t.chance(0.4, what+" quick", tick, index) {
 		return 0
 	}
-	return sec(min(slowest*s.Config.Period.D().Seconds(), 3) * t.draw(what+" slow", tick, index))
+	return Sec(min(slowest*s.Config.Period.D().Seconds(), 3) * t.draw(what+" slow", tick, index))
 }
 
 // SourceDelay returns the duration of a query that starts at an instant.
@@ -488,7 +488,7 @@ func (t *Target) Delay(at Dur) Dur {
 		}
 		delay = max(delay, t.SourceDelay(at))
 		if t.Failure(at, i) == "hang" { // hpad waits until its timeout
-			delay = max(delay, min(Dur(float64(t.world.Scenario.Config.Period)*2.0/3), sec(30)))
+			delay = max(delay, min(Dur(float64(t.world.Scenario.Config.Period)*2.0/3), Sec(30)))
 		}
 	}
 	return delay + t.WriteDelay(at)
@@ -507,7 +507,7 @@ func (t *Target) Taken(at Dur) (read int32, wrote []int32, ready int) {
 	}
 	read = -2 // see Line.Read
 	for _, r := range t.reads {
-		if r.at >= at-sec(0.002) { // hpad stores milliseconds
+		if r.at >= at-Sec(0.002) { // hpad stores milliseconds
 			read = r.count
 			break
 		}
