@@ -153,8 +153,8 @@ func discovery(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	if got := w.View(parent).Status.CurrentReplicas; got != 1 {
 		t.Errorf("the parameterized job has %d children, want 1", got)
 	}
-	if got := w.Discovered(); len(got) != 1 {
-		t.Errorf("discovered = %+v, want only the submitted job", got)
+	if got := discovered(w, "prod/"+launched.DispatchedJobID+"/app"); got.Reference != "" {
+		t.Errorf("discovered %+v, want only the submitted job", got)
 	}
 }
 
