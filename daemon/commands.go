@@ -206,7 +206,7 @@ func (d *Daemon) waiveBreaker(fleet string) time.Time {
 // Without force, the count must be within min and max, or 0. ScaleTo returns when the count is
 // written and recorded. The error is an api.ErrUnknown, or an api.ErrRefused if the count was not
 // written, for example in a dry run, during a hold, or because the target could not be read. If ctx
-// ends first, the outcome is unknown.
+// ends first, the outcome is unknown, and passes continue a request that they have begun.
 func (d *Daemon) ScaleTo(ctx context.Context, name string, replicas int32, force bool, author string) error {
 	if err := d.AwaitRunning(ctx); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package round_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/daemontest"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/targettest"
 )
 
@@ -123,6 +125,47 @@ func TestScaleToRejected(t *testing.T) {
 				if c.name != "missing target" {
 					w.WantCount("web", c.left)
 				}
+				w.Stop()
+			})
+		})
+	}
+}
+
+// TestScaleToInParts checks a request whose writes reach only a part of the count in time. The next
+// passes continue it while they make progress, even in mode "recommend" and after the user stopped
+// waiting.
+func TestScaleToInParts(t *testing.T) {
+	for name, c := range map[string]struct {
+		reached []int32 // counts after the first writes
+		waits   bool
+		text    string
+		left    int32
+	}{
+		"progress":    {reached: []int32{6, 8}, waits: true, left: 9},
+		"no progress": {reached: []int32{7, 7, 8}, waits: true, text: "7 replicas reached: time limit for one write exceeded", left: 7},
+		"timeout":     {reached: []int32{6, 7, 8}, text: context.DeadlineExceeded.Error(), left: 9},
+	} {
+		t.Run(name, func(t *testing.T) {
+			daemontest.Run(t, func(t *testing.T, w *daemontest.World) {
+				w.AddWithValue("web", 5, 5, func(a *config.Autoscaler) { a.Mode = policy.ModeRecommend })
+				w.Start()
+				for _, n := range c.reached {
+					w.Fleet().Inject(targettest.Fault{
+						Call: targettest.WriteCall, Times: 1, Delay: time.Second, Rival: func() { w.ChangeReplicas(n) },
+						Err: &targets.PartialError{Reached: n, Err: targets.ErrWriteTime},
+					})
+				}
+				ctx, cancel := t.Context(), context.CancelFunc(func() {})
+				if !c.waits {
+					ctx, cancel = context.WithTimeout(ctx, 2500*time.Millisecond)
+				}
+				defer cancel()
+				err := w.Daemon.ScaleTo(ctx, "web", 9, false, "alice")
+				if c.text == "" && err != nil || c.text != "" && (err == nil || !strings.Contains(err.Error(), c.text)) {
+					t.Errorf("ScaleTo() = %v, want an error with %q", err, c.text)
+				}
+				w.Advance(time.Minute)
+				w.WantCount("web", c.left)
 				w.Stop()
 			})
 		})

@@ -15,6 +15,8 @@ import (
 // scaleRequest is a count that a user requests.
 type scaleRequest struct {
 	policy.Command
+	// reached is the count after the last of several partial writes, or 0 before the first write.
+	reached int32
 	// done receives the result once.
 	done chan scaleResult
 }
@@ -25,9 +27,10 @@ type scaleResult struct {
 	commit *records.Commit
 }
 
-// Scale sets the count that a user requests, in a pass of the autoscaler. It returns when the count
-// is written and recorded. The error is an api.ErrRefused if the count was not written. If ctx ends
-// first, the outcome is unknown.
+// Scale sets the count that a user requests, in a pass of the autoscaler, or in several passes if the
+// time limit for one write is too short. It returns when the count is written and recorded. The error
+// is an api.ErrRefused if the count was not written. If ctx ends first, the outcome is unknown, and
+// passes continue a request that they have begun.
 func (s *Scheduler) Scale(ctx context.Context, a *Autoscaler, command policy.Command) error {
 	request := &scaleRequest{Command: command, done: make(chan scaleResult, 1)}
 	if !a.addRequest(request) {
@@ -68,7 +71,7 @@ func (a *Autoscaler) addRequest(request *scaleRequest) bool {
 func (a *Autoscaler) withdrawRequest(request *scaleRequest) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.request != request {
+	if a.request != request || request.reached > 0 {
 		return false
 	}
 	a.request = nil
@@ -119,9 +122,13 @@ func (p *pass) takeRequest(observation *policy.Observation) {
 	p.request = request
 }
 
-// finishRequest sends the result of the request that the pass has taken.
+// finishRequest sends the result of the request that the pass has taken, or lets the next pass
+// continue it.
 func (p *pass) finishRequest(outcome policy.Outcome, commit *records.Commit) {
 	if p.request == nil {
+		return
+	}
+	if p.continueRequest(outcome) {
 		return
 	}
 	result := scaleResult{commit: commit}
@@ -143,6 +150,23 @@ func (p *pass) finishRequest(outcome policy.Outcome, commit *records.Commit) {
 	}
 	p.request.done <- result
 	p.request = nil
+}
+
+// continueRequest adds the request for the next pass if the time limit ended its write, and the write
+// made progress. It returns false if the request ends with this pass. The next pass may have no other
+// reason to write the count.
+func (p *pass) continueRequest(outcome policy.Outcome) bool {
+	request := p.request
+	if outcome.Kind != policy.Written || !errors.Is(p.after.cause, targets.ErrWriteTime) || outcome.Reached <= request.reached {
+		return false
+	}
+	request.reached = outcome.Reached
+	if !p.autoscaler.addRequest(request) {
+		return false // a newer request replaces it
+	}
+	p.request = nil
+	p.env.Evaluate(p.autoscaler.Name)
+	return true
 }
 
 // abandonRequest reports an unknown outcome if the pass ends without a result for its request.
