@@ -22,18 +22,22 @@ import (
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/explain"
 	"github.com/hpad/hpad/daemon/kinds"
+	"github.com/hpad/hpad/targets/nomad"
 )
 
 type convertOptions struct {
 	config     string
 	choices    origin.Choices
 	file, into string
+	// files are read first, and then the policies of clusters.
+	files    []string
+	clusters []*nomad.Config
 }
 
 func newConvertCommand(stream streams) *cobra.Command {
 	var options convertOptions
 	cmd := &cobra.Command{
-		Use:   "convert FILE...",
+		Use:   "convert [FILE | URL]...",
 		Short: "Convert policies of Kubernetes, KEDA and nomad-autoscaler",
 		Long: `Convert the policies of other autoscalers to autoscalers in TOML:
 HorizontalPodAutoscaler manifests of Kubernetes (autoscaling/v2 and v1; YAML or JSON,
@@ -44,17 +48,18 @@ clouds (the JSON of "aws autoscaling describe-policies", "gcloud compute autosca
 list" and "az monitor autoscale list"). A directory stands for its files. "-" is
 standard input: kubectl get hpa -A -o yaml | hpad convert -
 
+The URL of a Nomad agent stands for the scaling policies of its cluster, in all namespaces
+that the token may read. NOMAD_TOKEN, NOMAD_CACERT and the other variables of the nomad
+command apply. Without FILE and URL, hpad reads the cluster of --fleet with the settings of
+that fleet.
+
 Comments that begin with "DECIDE:" mark values that a policy does not contain, such as the
 fleet without --fleet, or for which hpad has no exact equivalent.`,
 		Example: "  hpad convert hpa.yaml > /etc/hpad/conf.d/web.toml\n" +
 			"  hpad convert web.nomad.hcl --fleet prod > /etc/hpad/conf.d/web.toml\n" +
+			"  hpad convert https://nomad.example.com:4646 --fleet prod --kind nomad > nomad.toml\n" +
 			"  kubectl get hpa -A -o yaml | hpad convert - --fleet prod --source prom --output-dir /etc/hpad/conf.d",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return wrongUse(errors.New("convert needs at least one file, or - for standard input"), helpHint(cmd))
-			}
-			return nil
-		},
+		Args: cobra.ArbitraryArgs,
 	}
 	flags := cmd.Flags()
 	addConfigFlag(cmd, &options.config, "configuration `file` that defines --fleet")
@@ -68,19 +73,40 @@ fleet without --fleet, or for which hpad has no exact equivalent.`,
 	flags.StringVar(&options.into, "output-dir", "", "write a file for each autoscaler to this `directory`")
 	completeFlag(cmd, "kind", slices.Sorted(maps.Keys(kinds.Fleets))...)
 	cmd.ValidArgsFunction = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault)
-	cmd.RunE = func(cmd *cobra.Command, files []string) error {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if options.file != "" && options.into != "" {
 			return wrongUse(errors.New("--file and --output-dir are mutually exclusive"), helpHint(cmd))
 		}
 		options.config = locateConfig(cmd, options.config, daemonHere())
-		if err := options.check(cmd.Context()); err != nil {
+		if err := errors.Join(options.read(args), options.check(cmd.Context())); err != nil {
 			return err
 		}
-		return convert(cmd.Context(), stream, &options, files)
+		if len(options.files)+len(options.clusters) == 0 {
+			return wrongUse(errors.New("convert needs a file, the URL of a Nomad agent, - for standard input, or --fleet with a Nomad fleet of the configuration"), helpHint(cmd))
+		}
+		return convert(cmd.Context(), stream, &options)
 	}
 	return cmd
 }
 
+// read separates the URLs of clusters from the files.
+func (o *convertOptions) read(args []string) error {
+	for _, arg := range args {
+		if !strings.Contains(arg, "://") {
+			o.files = append(o.files, arg)
+			continue
+		}
+		cluster := &nomad.Config{Address: arg, Namespace: "default"} // NOMAD_NAMESPACE may be "*", which a fleet rejects
+		cluster.SetDefaults()
+		if errs := cluster.Validate(); len(errs) > 0 {
+			return wrongUse(errs[0], "other settings come from NOMAD_TOKEN, NOMAD_HTTP_AUTH and NOMAD_CACERT, or from a fleet of the configuration")
+		}
+		o.clusters = append(o.clusters, cluster)
+	}
+	return nil
+}
+
+// check sets the kind of the fleet. If there are no files and clusters, it sets the cluster of the fleet.
 func (o *convertOptions) check(ctx context.Context) error {
 	choices := &o.choices
 	if choices.Fleet == "" {
@@ -99,6 +125,9 @@ func (o *convertOptions) check(ctx context.Context) error {
 			return hint.With(fmt.Errorf("no fleet named %q in %s", choices.Fleet, o.config), "for a new fleet, set --kind")
 		}
 		choices.Kind = fleet.Kind
+		if cluster, ok := fleet.Config.(*nomad.Config); ok && len(o.files)+len(o.clusters) == 0 {
+			o.clusters = append(o.clusters, cluster)
+		}
 	}
 	if _, known := kinds.Fleets[choices.Kind]; !known {
 		return wrongUse(fmt.Errorf("--kind %q: unknown kind of fleet", choices.Kind), "the kinds are "+strings.Join(slices.Sorted(maps.Keys(kinds.Fleets)), ", "))
@@ -109,14 +138,18 @@ func (o *convertOptions) check(ctx context.Context) error {
 // origins are the origins of policies. The last one recognizes every file.
 var origins = []origin.Origin{nomadpolicy.Origin{}, cloudpolicy.Origin{}, swarmpolicy.Origin{}, manifest.Origin{}}
 
-// convert converts all valid manifests and reports the invalid ones.
-func convert(ctx context.Context, stream streams, o *convertOptions, files []string) error {
-	policies, skipped, invalid := origin.Read(ctx, origins, files, stream.in)
+// convert converts all valid policies and reports the others.
+func convert(ctx context.Context, stream streams, o *convertOptions) error {
+	policies, skipped, invalid := origin.Read(ctx, origins, o.files, stream.in)
+	for _, cluster := range o.clusters {
+		found, errs := nomadpolicy.ReadCluster(ctx, cluster)
+		policies, invalid = append(policies, found...), append(invalid, errs...)
+	}
 	for _, each := range skipped {
 		notice(stream.err, "note", "%s:%d: skipped %s: not a HorizontalPodAutoscaler or ScaledObject", each.File, each.Line, each.What)
 	}
 	if len(policies) == 0 && len(invalid) == 0 {
-		return hint.With(fmt.Errorf("no HorizontalPodAutoscaler, ScaledObject or scaling policy in %s", strings.Join(files, ", ")), "kubectl get hpa -A -o yaml prints the HorizontalPodAutoscalers of a cluster")
+		return hint.With(fmt.Errorf("no HorizontalPodAutoscaler, ScaledObject or scaling policy in %s", strings.Join(o.files, ", ")), "kubectl get hpa -A -o yaml prints the HorizontalPodAutoscalers of a cluster")
 	}
 	drafts := origin.Convert(policies, o.choices)
 	if len(drafts) > 0 {
@@ -127,9 +160,9 @@ func convert(ctx context.Context, stream streams, o *convertOptions, files []str
 	}
 	switch {
 	case len(invalid) > 0 && len(drafts) > 0:
-		return hint.With(errors.Join(invalid...), "invalid manifests were skipped")
+		return hint.With(errors.Join(invalid...), "the other policies were converted")
 	case len(invalid) > 0:
-		return hint.With(errors.Join(invalid...), "no manifest was converted")
+		return hint.With(errors.Join(invalid...), "no policy was converted")
 	}
 	return nil
 }

@@ -200,10 +200,7 @@ func (s *snapshot) conclude(ctx context.Context, r *scopeReading) {
 		if *err = readError(*err); *err == nil {
 			continue
 		}
-		if errors.Is(*err, targets.ErrForbidden) {
-			*err = fmt.Errorf("%w; the token needs the capabilities list-jobs and read-job", *err)
-		}
-		*err = fmt.Errorf("list jobs of %v: %w", r.at, *err)
+		*err = fmt.Errorf("list jobs of %v: %w", r.at, capable(*err))
 	}
 	s.fleet.recordError(cmp.Or(r.err, r.unread))
 }

@@ -135,12 +135,20 @@ type scalingBlock struct {
 	Policy   map[string]any
 }
 
+// of returns the policy of nomad-autoscaler in the block.
+func (b *scalingBlock) of(namespace, job, group string) scaling.Policy {
+	return scaling.Policy{
+		Job: job, Group: group, Namespace: namespace, Min: b.Min, Max: b.Max,
+		Enabled: b.Enabled == nil || *b.Enabled, Body: b.Policy,
+	}
+}
+
 // policy returns the enabled policy of nomad-autoscaler in the block, or nil.
 func (b *scalingBlock) policy(job *jobText, group string) *scaling.Autoscaler {
-	if b.Policy["check"] == nil || b.Enabled != nil && !*b.Enabled {
+	policy := b.of(job.Namespace, job.ID, group)
+	if b.Policy["check"] == nil || !policy.Enabled {
 		return nil
 	}
-	policy := scaling.Policy{Job: job.ID, Group: group, Namespace: job.Namespace, Min: b.Min, Max: b.Max, Body: b.Policy}
 	converted := policy.Convert()
 	return &converted
 }

@@ -70,7 +70,7 @@ var listed = map[string]string{
 	"test/install/conformance.sh": "make test runs the script and the tests",
 	"go test ./test/conformance -v -run TestConformance -args -file FILE -lines":                                  "needs a scenario that differs",
 	"kubectl get scaledobject -A -o yaml | hpad convert - > keda.toml":                                            "needs a cluster; convert.txtar of cmd/hpad",
-	"hpad convert web.nomad.hcl policies/ --fleet prod > nomad.toml          # jobs and policy files in HCL":      "TestConvert of cmd/hpad/nomadpolicy",
+	"hpad convert --fleet prod > nomad.toml                              # the jobs of a running cluster":         "TestNamespaces of test/nomad",
 	"hpad convert policies/ --fleet prod --source prom --output-dir /etc/hpad/conf.d":                             "TestCorpus of cmd/hpad",
 	"make scale                                                   # all rows, some 90 minutes":                    "takes about 70 minutes",
 	"make test                                                                             # fetches the engines": "takes half an hour",

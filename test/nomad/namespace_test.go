@@ -3,7 +3,10 @@ package nomad
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +15,7 @@ import (
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/nomad"
+	"github.com/hpad/hpad/test/internal/program"
 	"github.com/hpad/hpad/test/internal/world"
 	"github.com/hpad/hpad/test/nomad/nomadtest"
 	"github.com/hpad/hpad/test/wait"
@@ -33,7 +37,9 @@ func TestNamespaces(t *testing.T) {
 	var text strings.Builder
 	for namespace, agent := range in {
 		l.Queue("in-"+namespace, 30)
-		agent.Run(t, nomadtest.Job{ID: "web", Count: 1, Alter: func(job *nomadapi.Job) { job.Namespace = &namespace }})
+		agent.Run(t, nomadtest.Job{ID: "web", Count: 1, Alter: func(job *nomadapi.Job) {
+			job.Namespace, job.TaskGroups[0].Scaling = &namespace, queuePolicy()
+		}})
 		agent.AwaitRunning(t, "web", 1, patience)
 		text.WriteString(world.Queued("in-"+namespace, fmt.Sprintf(`{ fleet = "prod", job = "web", group = "app", namespace = %q }`, namespace), 1, 5))
 	}
@@ -66,6 +72,7 @@ func TestNamespaces(t *testing.T) {
 	if found := w.Discovered(); len(found) != 0 {
 		t.Errorf("discovered in unreadable namespaces = %+v, want none", found)
 	}
+	converts(t, agent, file, "web-app", "shop-web-app")
 	c := &nomad.Config{Address: agent.URL, TokenFile: file, Timeout: patience}
 	c.SetDefaults()
 	f, err := nomad.New("prod", c, targets.Env{})
@@ -84,6 +91,7 @@ func TestNamespaces(t *testing.T) {
 	}
 
 	write("all", minimal+shop+mail)
+	converts(t, agent, file, "web-app", "mail-web-app", "shop-web-app")
 	for _, namespace := range []string{"shop", "mail"} {
 		in[namespace].AwaitRunning(t, "web", 3, patience)
 	}
@@ -93,5 +101,42 @@ func TestNamespaces(t *testing.T) {
 	})
 	if report, err := f.Check(t.Context()); err != nil {
 		t.Errorf("Check() with all capabilities = %q, %v", report, err)
+	}
+}
+
+// queuePolicy returns a scaling block with a policy of nomad-autoscaler.
+func queuePolicy() *nomadapi.ScalingPolicy {
+	one := func(label string, content map[string]any) []any { return []any{map[string]any{label: []any{content}}} }
+	return &nomadapi.ScalingPolicy{Min: new(int64(1)), Max: new(int64(5)), Enabled: new(true), Policy: map[string]any{
+		"check": one("queue", map[string]any{"source": "prom", "query": "queue", "strategy": one("pass-through", map[string]any{})}),
+	}}
+}
+
+// converts checks that "hpad convert" converts the policies in the namespaces that the token of a file may read,
+// and that it reports a wrong token.
+func converts(t *testing.T, agent *nomadtest.Agent, token string, names ...string) {
+	t.Helper()
+	config := filepath.Join(t.TempDir(), "hpad.toml")
+	if err := os.WriteFile(config, []byte(fleet(agent.URL, fmt.Sprintf("token_file = %q", token))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	convert := func(arguments ...string) (string, error) {
+		command := exec.Command(program.Binary(t), append([]string{"convert", "--config", config}, arguments...)...)
+		command.Env = append(os.Environ(), "NOMAD_TOKEN=9f6b6d2c-0000-0000-0000-000000000000")
+		text, err := command.CombinedOutput()
+		return string(text), err
+	}
+	text, err := convert("--fleet", "prod")
+	var found []string
+	for _, header := range regexp.MustCompile(`(?m)^\[autoscalers\.([a-z-]+)\]$`).FindAllStringSubmatch(text, -1) {
+		found = append(found, header[1])
+	}
+	slices.Sort(found)
+	slices.Sort(names)
+	if err != nil || !slices.Equal(found, names) || strings.Contains(text, "DECIDE") {
+		t.Errorf("hpad convert --fleet prod: %v, autoscalers %q, want %q, in\n%s", err, found, names, text)
+	}
+	if text, err := convert(agent.URL); err == nil || !strings.Contains(text, "nomad returned 403: Permission denied") {
+		t.Errorf("hpad convert with a wrong token: %v\n%s", err, text)
 	}
 }

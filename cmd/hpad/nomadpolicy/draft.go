@@ -11,12 +11,12 @@ import (
 	"github.com/hpad/hpad/targets/nomad/scaling"
 )
 
-// policy is a scaling policy in a file.
+// policy is a scaling policy in a file or a cluster.
 type policy struct {
 	scaling.Policy
-	file string
-	line int
-	name string
+	// place is the file and the line, or the address of the cluster.
+	place string
+	name  string
 	// unresolved describes the attributes that depend on variables without a default.
 	unresolved []string
 }
@@ -42,7 +42,7 @@ func (p *policy) Names() (namespace, name, target string) {
 func (p *policy) Draft(choices origin.Choices) *draft.Autoscaler {
 	converted := p.Convert()
 	a := &draft.Autoscaler{
-		Notes:       []string{fmt.Sprintf("From the scaling policy in %s:%d.", p.file, p.line)},
+		Notes:       []string{fmt.Sprintf("From the scaling policy in %s.", p.place)},
 		MinReplicas: &converted.Min,
 		MaxReplicas: converted.Max,
 		SyncPeriod:  converted.SyncPeriod,

@@ -1,20 +1,25 @@
 package nomadpolicy_test
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	diff "github.com/google/go-cmp/cmp"
 	"gotest.tools/v3/golden"
 
 	"github.com/hpad/hpad/cmd/hpad/nomadpolicy"
 	"github.com/hpad/hpad/cmd/hpad/origin"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/nomad"
 	"github.com/hpad/hpad/targets/nomad/scaling"
 )
 
@@ -44,6 +49,52 @@ func TestConvert(t *testing.T) {
 			page.WriteString(a.TOML() + "\n")
 		}
 		golden.Assert(t, page.String(), "golden/"+file+".toml")
+	}
+}
+
+// TestReadCluster checks that the policies of a cluster give the same autoscalers as the job files.
+func TestReadCluster(t *testing.T) {
+	responses, stubs := map[string]any{}, []map[string]any{}
+	want := map[string]string{}
+	for _, file := range []string{"job.hcl", "job.json"} {
+		policies := read(t, file)
+		for i, a := range origin.Convert(policies, choices) {
+			text, err := json.Marshal(policies[i])
+			var p scaling.Policy
+			if err = errors.Join(err, json.Unmarshal(text, &p)); err != nil {
+				t.Fatal(err)
+			}
+			namespace := cmp.Or(p.Namespace, "default")
+			target := map[string]string{"Namespace": namespace, "Job": p.Job, "Group": p.Group}
+			stubs = append(stubs, map[string]any{"ID": a.Name, "Type": "horizontal", "Target": target})
+			responses["/v1/scaling/policy/"+a.Name] = map[string]any{"Type": "horizontal", "Min": p.Min, "Max": p.Max, "Enabled": p.Enabled, "Policy": p.Body}
+			_, want[a.Name], _ = strings.Cut(a.TOML(), "\n")
+		}
+	}
+	responses["/v1/scaling/policies"] = stubs
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = json.NewEncoder(w).Encode(responses[r.URL.Path])
+	}))
+	t.Cleanup(server.Close)
+	c := &nomad.Config{Address: server.URL}
+	c.SetDefaults()
+	policies, errs := nomadpolicy.ReadCluster(t.Context(), c)
+	got := map[string]string{}
+	for _, a := range origin.Convert(policies, choices) {
+		place, rest, _ := strings.Cut(a.TOML(), "\n")
+		if place != "# From the scaling policy in "+server.URL+"." {
+			t.Errorf("%s has the note %q", a.Name, place)
+		}
+		got[a.Name] = rest
+	}
+	if diff := diff.Diff(want, got); len(want) < 3 || len(errs) > 0 || diff != "" {
+		t.Errorf("errors %v, difference of the cluster from %d policies in files:\n%s", errs, len(want), diff)
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if policies, errs := nomadpolicy.ReadCluster(ctx, c); len(policies) > 0 || len(errs) != 1 || !errors.Is(errs[0], context.Canceled) {
+		t.Errorf("after the end of the context, got %d policies, errors %v", len(policies), errs)
 	}
 }
 
@@ -78,10 +129,10 @@ func TestValid(t *testing.T) {
 				continue
 			}
 			file := c.Autoscalers[a.Name]
-			if diff := cmp.Diff(file.Spec, live.Spec); diff != "" || file.SyncPeriod != live.SyncPeriod {
+			if diff := diff.Diff(file.Spec, live.Spec); diff != "" || file.SyncPeriod != live.SyncPeriod {
 				t.Errorf("%s: the labels differ from the file:\n%s", a.Name, diff)
 			}
-			if diff := cmp.Diff(file.Inputs, live.Inputs); diff != "" {
+			if diff := diff.Diff(file.Inputs, live.Inputs); diff != "" {
 				t.Errorf("%s: the inputs of the labels differ from the file:\n%s", a.Name, diff)
 			}
 			compared++

@@ -1,5 +1,5 @@
-// Package nomadpolicy reads scaling policies of nomad-autoscaler: jobs and policy files in HCL, and
-// jobs and policies in the JSON of Nomad's API.
+// Package nomadpolicy reads scaling policies of nomad-autoscaler: jobs and policy files in HCL, jobs
+// and policies in the JSON of Nomad's API, and the policies of a running cluster.
 package nomadpolicy
 
 import (
@@ -144,7 +144,7 @@ func blocksOf(of *hclsyntax.Block, kind string) (found []*hclsyntax.Block) {
 
 // scaling adds a scaling block. base contains the target, and the minimum for a block without one.
 func (r *reader) scaling(block *hclsyntax.Block, base scaling.Policy) {
-	p := &policy{Policy: base, file: r.file, line: block.TypeRange.Start.Line, name: labelOf(block)}
+	p := &policy{Policy: base, place: fmt.Sprintf("%s:%d", r.file, block.TypeRange.Start.Line), name: labelOf(block)}
 	outer := r.block(block.Body)
 	p.Enabled = outer.text("enabled") != "false"
 	p.Type = firstOf(outer.text("type"), p.Type)
@@ -284,7 +284,7 @@ func (r *reader) readJSON() {
 }
 
 func (r *reader) fromAPI(given *apiPolicy, job, group, namespace string, count *int64) {
-	p := &policy{file: r.file, line: 1, name: given.ID}
+	p := &policy{place: r.file + ":1", name: given.ID}
 	p.Policy = scaling.Policy{
 		Type: given.Type, Job: job, Group: group, Namespace: namespace, Min: given.Min, Max: given.Max,
 		Enabled: given.Enabled == nil || *given.Enabled, Body: given.Policy,

@@ -49,6 +49,9 @@ func (p *Policy) Convert() Autoscaler {
 	for check := range blocks(p.Body["check"]) {
 		c.check(&check)
 	}
+	if p.Type != "" && p.Type != horizontal && p.Type != Cluster {
+		c.open("", "a policy of type %q sets the resources of a task, and hpad sets only counts", p.Type)
+	}
 	if len(c.a.Metrics) == 0 && c.floor < 0 {
 		c.open("", "the policy has no check that hpad can convert")
 	}

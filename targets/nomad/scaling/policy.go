@@ -29,6 +29,8 @@ type Policy struct {
 // Cluster is the type of policies for nodes.
 const Cluster = "cluster"
 
+const horizontal = "horizontal"
+
 // Autoscaler is an autoscaler with the decisions of a policy.
 type Autoscaler struct {
 	Min, Max int32
