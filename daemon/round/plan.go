@@ -58,8 +58,6 @@ type plannedRead struct {
 	refs    []targets.Ref
 	timeout time.Duration
 	passes  []int
-	// batches are the batches of queries whose passes need the read.
-	batches []int
 }
 
 // plannedQuery is a query of a source. Its timeout is the longest timeout of its passes. Its labels
@@ -182,11 +180,6 @@ func (p *plan) makeBatches() {
 		}
 		p.batches[b].queries = append(p.batches[b].queries, i)
 		q.batch = b
-		for _, pass := range q.passes {
-			if read := &p.snapshots[p.passes[pass].snapshot]; !slices.Contains(read.batches, b) {
-				read.batches = append(read.batches, b)
-			}
-		}
 		passes[q.source] = append(passes[q.source], q.passes...)
 	}
 	for i := range p.batches {

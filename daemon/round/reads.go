@@ -133,12 +133,6 @@ func (r *round) readSnapshot(ctx context.Context, s *snapshotRead) {
 	}
 	select {
 	case <-s.active.Done:
-		for _, i := range s.plan.batches {
-			select {
-			case r.due[i] <- struct{}{}:
-			default: // another read has ended before
-			}
-		}
 		s.set(s.active, func() { r.arrived(s.plan.passes) })
 	case <-r.over:
 	}
@@ -212,22 +206,6 @@ func (r *round) readSamples(ctx context.Context, i int) {
 	})
 }
 
-// queryShare is the maximum share of its timeout for which a query waits for a read of its targets.
-const queryShare = 0.1
-
-// awaitTargets waits until one of the reads of a batch's targets has ended, and returns the instant
-// for its queries. As in the HPA, the values are then as recent as possible when the count is written.
-func (r *round) awaitTargets(ctx context.Context, i int) (at time.Time) {
-	timer := time.NewTimer(time.Duration(float64(r.plan.batches[i].timeout) * queryShare))
-	defer timer.Stop()
-	select {
-	case <-r.due[i]:
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-	return r.scale.Wall(r.now.Add(time.Since(r.started)))
-}
-
 // runQueries runs the queries of a batch. A pass whose query failed waits for the whole batch,
 // which shows whether the source itself failed: it did not respond to any query. A query that the
 // source rejects is an error of the autoscaler, not of the source.
@@ -236,7 +214,6 @@ func (r *round) runQueries(ctx context.Context, i int) {
 	source := batch.source
 	ctx, cancel := context.WithTimeoutCause(ctx, batch.timeout, readLimit(batch.timeout))
 	defer cancel()
-	at := r.awaitTargets(ctx, i)
 	set := func(i int, vector sources.Vector, err error) {
 		planned, q := &r.plan.queries[batch.queries[i]], &r.queries[batch.queries[i]]
 		next := &queryResult{response: observe.Response{Vector: vector}, err: err, empty: err == nil && len(vector.Series) == 0 && vector.Absence == ""}
@@ -264,7 +241,7 @@ func (r *round) runQueries(ctx context.Context, i int) {
 		query := &r.plan.queries[batch.queries[i]].query
 		started := time.Now()
 		err := guard.Call(func() (err error) {
-			vector, err = source.Query(ctx, *query, at)
+			vector, err = source.Query(ctx, *query, r.scale.Wall(r.now))
 			return withLimit(ctx, err)
 		})
 		r.env.Metrics.Query(source.Name, time.Since(started), err)

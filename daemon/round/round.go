@@ -32,13 +32,11 @@ type round struct {
 	// scheduler accesses it.
 	missed bool
 
-	// snapshots, samples and queries are the reads of the plan. due receives a value for each batch of
-	// queries when the first read of its targets has ended. responded reports for each batch whether
-	// its source has responded to any query.
+	// snapshots, samples and queries are the reads of the plan. responded reports for each batch
+	// of queries whether its source has responded to any query.
 	snapshots []snapshotRead
 	samples   []future[samplesResult]
 	queries   []queryRead
-	due       []chan struct{}
 	responded []atomic.Bool
 	// uses are the use counts of the adapters that the round uses.
 	uses []*adapters.UseCount
@@ -61,11 +59,7 @@ func newRound(e *Env, set *autoscalerSet, now time.Time, ready chan<- *pass, com
 		snapshots: make([]snapshotRead, len(p.snapshots)),
 		samples:   make([]future[samplesResult], len(p.samples)),
 		queries:   make([]queryRead, len(p.queries)),
-		due:       make([]chan struct{}, len(p.batches)),
 		responded: make([]atomic.Bool, len(p.batches)),
-	}
-	for i := range r.due {
-		r.due[i] = make(chan struct{}, 1)
 	}
 	for i := range r.passes {
 		next := &r.passes[i]

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -86,42 +85,6 @@ func TestTicksAreAligned(t *testing.T) {
 			t.Errorf("fast was evaluated %d times, want 62", got)
 		}
 	})
-}
-
-// TestQueriesFollowReads checks that a query is evaluated when the fastest fleet of its autoscalers has
-// been read, but at most a tenth of its timeout after the tick.
-func TestQueriesFollowReads(t *testing.T) {
-	for name, test := range map[string]struct{ fleet, other, want time.Duration }{
-		"fast fleets":              {0, 0, 0},
-		"one fleet":                {300 * time.Millisecond, time.Hour, 300 * time.Millisecond},
-		"the other fleet is first": {time.Hour, 200 * time.Millisecond, 200 * time.Millisecond},
-		"no fleet responds":        {time.Hour, time.Hour, time.Second},
-	} {
-		t.Run(name, func(t *testing.T) {
-			daemontest.Run(t, func(t *testing.T, w *daemontest.World) {
-				w.Fleets["other"] = targettest.NewMemory("other")
-				shared := func(a *config.Autoscaler) { a.Inputs[0].Query = "q" }
-				w.Add("a", 3, shared)
-				w.Add("b", 3, shared, func(a *config.Autoscaler) {
-					a.Target = w.Fleets["other"].Add("b", targettest.MemoryTarget{Replicas: 3})
-				})
-				var last atomic.Pointer[time.Time]
-				w.Source().Set("q", func(_ context.Context, at time.Time) (sources.Vector, error) {
-					last.Store(&at)
-					return daemontest.Vector(3, at), nil
-				})
-				w.Start()
-				w.Advance(time.Minute)
-				w.Fleet().Inject(targettest.Fault{Call: targettest.SnapshotCall, Delay: test.fleet})
-				w.Fleets["other"].Inject(targettest.Fault{Call: targettest.SnapshotCall, Delay: test.other})
-				w.Advance(30 * time.Second)
-				if got := last.Load().Sub(last.Load().Truncate(15 * time.Second)); got != test.want {
-					t.Errorf("the query was evaluated %v after the tick, want %v", got, test.want)
-				}
-				w.Stop()
-			})
-		})
-	}
 }
 
 func TestScalesUpAndDown(t *testing.T) {
