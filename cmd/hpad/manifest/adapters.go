@@ -3,6 +3,7 @@ package manifest
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -114,21 +115,13 @@ func zalandoQuery(annotations map[string]string, kind string, identifier *autosc
 			}
 		}
 	}
-	for _, name := range sortedKeys(annotations) { // another collector
+	for _, name := range slices.Sorted(maps.Keys(annotations)) { // another collector
 		if collector, ok := strings.CutPrefix(name, prefix); ok {
 			return Trigger{By: zalandoAdapter, Path: "annotation " + name, Remedy: "the collector " + strings.Split(collector, "/")[0] +
 				" does not query Prometheus; write a query for the same value, or use a source of kind http"}, true
 		}
 	}
 	return Trigger{}, false
-}
-
-func sortedKeys(of map[string]string) (keys []string) {
-	for key := range of {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // query returns the query of the rule for a metric, and false if the rule does not serve the metric.
@@ -181,8 +174,9 @@ func (a *adapterRule) series(metric string) (string, bool) {
 		return plain, as == metric && plain != ""
 	}
 	outer := reference.Split(as, 2)
-	inner, ok := strings.CutPrefix(metric, outer[0])
-	if inner, ok = cutSuffix(inner, outer[1], ok); !ok || inner == "" {
+	inner, begins := strings.CutPrefix(metric, outer[0])
+	inner, ends := strings.CutSuffix(inner, outer[1])
+	if !begins || !ends || inner == "" {
 		return "", false
 	}
 	name := inner
@@ -210,11 +204,6 @@ func (a *adapterRule) selects(series string) bool {
 		}
 	}
 	return true
-}
-
-func cutSuffix(text, suffix string, ok bool) (string, bool) {
-	rest, found := strings.CutSuffix(text, suffix)
-	return rest, ok && found
 }
 
 // label returns the label that contains a resource of Kubernetes.

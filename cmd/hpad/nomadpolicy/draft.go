@@ -58,7 +58,7 @@ func (p *policy) Draft(choices origin.Choices) *draft.Autoscaler {
 	for i := range converted.Metrics {
 		m := &converted.Metrics[i]
 		metric := draft.Metric{
-			Notes: notes(m.Notes), Type: m.Type, Name: m.Name, Resource: m.Resource, Query: m.Query,
+			Notes: m.Notes, Type: m.Type, Name: m.Name, Resource: m.Resource, Query: m.Query,
 			Value: m.Value, AverageValue: m.AverageValue, Source: m.Source,
 		}
 		if choices.Source != "" && m.Source != "" {

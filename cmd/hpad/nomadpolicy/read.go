@@ -4,6 +4,7 @@ package nomadpolicy
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -147,7 +148,7 @@ func (r *reader) scaling(block *hclsyntax.Block, base scaling.Policy) {
 	p := &policy{Policy: base, place: fmt.Sprintf("%s:%d", r.file, block.TypeRange.Start.Line), name: labelOf(block)}
 	outer := r.block(block.Body)
 	p.Enabled = outer.text("enabled") != "false"
-	p.Type = firstOf(outer.text("type"), p.Type)
+	p.Type = cmp.Or(outer.text("type"), p.Type)
 	p.Max = r.number(block, "max")
 	if given := r.number(block, "min"); given != nil {
 		p.Min = given
@@ -164,18 +165,9 @@ func (r *reader) scaling(block *hclsyntax.Block, base scaling.Policy) {
 		p.Type = ""
 	}
 	if p.Type != scaling.Cluster {
-		p.Job, p.Group, p.Namespace = firstOf(p.Job, keys["Job"]), firstOf(p.Group, keys["Group"]), firstOf(p.Namespace, keys["Namespace"])
+		p.Job, p.Group, p.Namespace = cmp.Or(p.Job, keys["Job"]), cmp.Or(p.Group, keys["Group"]), cmp.Or(p.Namespace, keys["Namespace"])
 	}
 	r.policies = append(r.policies, p)
-}
-
-func firstOf(texts ...string) string {
-	for _, text := range texts {
-		if text != "" {
-			return text
-		}
-	}
-	return ""
 }
 
 // number returns an attribute that is a whole number, or nil.

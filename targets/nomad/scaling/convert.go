@@ -254,7 +254,7 @@ func (c *converter) strategy(check, strategy *block, m *Metric) {
 			c.open(check.label, "pass-through of a usage: hpad has no metric whose value is the count; use target-value")
 		}
 		m.AverageValue = "1"
-		m.Notes = append(m.Notes, Note{Text: "A value that is not a whole number is rounded up; nomad-autoscaler rounds it down."})
+		m.Notes = append(m.Notes, "A value that is not a whole number is rounded up; nomad-autoscaler rounds it down.")
 	case "threshold":
 		c.threshold(check, strategy)
 		return
@@ -288,12 +288,12 @@ func (c *converter) target(check *block, text string, m *Metric) {
 		c.open(check.label, "the target %s is not greater than 0: use average_value = \"1\" to run one instance per unit of the value, or another target", text)
 	case m.Type == external:
 		m.Value = text
-		m.Notes = append(m.Notes, Note{Text: "The count of ready instances is multiplied by the ratio; nomad-autoscaler multiplies the count of the job. If the query divides a total by the count, query the total and use average_value."})
+		m.Notes = append(m.Notes, "The count of ready instances is multiplied by the ratio; nomad-autoscaler multiplies the count of the job. If the query divides a total by the count, query the total and use average_value.")
 	case m.AverageUtilization != 0:
 		m.AverageUtilization = max(clamp(int64(math.Round(value))), 1)
 	case m.Resource == "cpu":
 		m.AverageValue = strconv.FormatFloat(value/100, 'f', -1, 64)
-		m.Notes = append(m.Notes, Note{Text: "100 % in nomad-autoscaler is one core."})
+		m.Notes = append(m.Notes, "100 % in nomad-autoscaler is one core.")
 	default:
 		m.AverageValue = text
 	}

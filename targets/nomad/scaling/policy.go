@@ -47,7 +47,8 @@ type Metric struct {
 	Type, Name, Resource, Source, Query string
 	Value, AverageValue                 string
 	AverageUtilization                  int32
-	Notes                               []Note
+	// Notes describe differences of the metric.
+	Notes []string
 }
 
 // Rules limit the changes in one direction.
@@ -69,23 +70,14 @@ type Note struct {
 	Choice, Open bool
 }
 
-// Open returns the open notes of the autoscaler and its metrics.
+// Open returns the open notes.
 func (a *Autoscaler) Open() (open []Note) {
-	for _, notes := range append([][]Note{a.Notes}, notesOf(a.Metrics)...) {
-		for _, note := range notes {
-			if note.Open {
-				open = append(open, note)
-			}
+	for _, note := range a.Notes {
+		if note.Open {
+			open = append(open, note)
 		}
 	}
 	return open
-}
-
-func notesOf(metrics []Metric) (notes [][]Note) {
-	for i := range metrics {
-		notes = append(notes, metrics[i].Notes)
-	}
-	return notes
 }
 
 // Labels returns the autoscaler as labels without the prefix of labels.
