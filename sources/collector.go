@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -74,6 +75,15 @@ func (b *Budget) Collect(ctx context.Context, query Query) (*Collector, error) {
 		c.names = append(c.names, []byte(name))
 	}
 	return c, nil
+}
+
+// maxGrow is the maximum number of series for which Grow allocates memory.
+const maxGrow = 16 << 10
+
+// Grow allocates memory for n series.
+func (c *Collector) Grow(n int) {
+	n = min(n, maxGrow)
+	c.series, c.seen = slices.Grow(c.series, n), make(map[[2]uint64]struct{}, n)
 }
 
 // Label adds a label to the current series unless its value is empty. The order is irrelevant,

@@ -144,6 +144,7 @@ func (d jsonDocument) collect(query sources.Query, at, _ time.Time, c *sources.C
 	if slices.ContainsFunc(nodes, func(node *spec.LocatedNode) bool { _, err := numberOf(node.Node); return err != nil }) {
 		nodes.Sort() // the error must not change between readings
 	}
+	c.Grow(len(nodes))
 	several, position := p.Query().Singular() == nil, []byte(nil)
 	for i, node := range nodes {
 		value, err := numberOf(node.Node)
@@ -202,7 +203,7 @@ func numberOf(value any) (float64, error) {
 // contain the value, of which the innermost has precedence. It adds those with the given names, and with all
 // set also all short strings.
 func (d jsonDocument) label(c *sources.Collector, at spec.NormalizedPath, names []string, all bool) (err error) {
-	var objects []map[string]any // from the outermost
+	objects := make([]map[string]any, 0, 8) // from the outermost
 	value := d.root
 	for _, step := range at {
 		switch step := step.(type) {
