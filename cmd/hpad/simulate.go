@@ -23,14 +23,7 @@ import (
 // outputHTML is a page with a graph.
 const outputHTML outputFormat = "html"
 
-func newSimulateCommand(stream streams) *cobra.Command {
-	var variants simulatedVariants
-	var conditions []string
-	cmd := &cobra.Command{
-		Use:        "simulate NAME",
-		SuggestFor: []string{"what-if", "whatif", "replay", "preview"},
-		Short:      "Show what another configuration would have done",
-		Long: `Replay the recorded load of an autoscaler through other configurations, and compare the
+const simulateHelp = `Replay the recorded load of an autoscaler through other configurations, and compare the
 cost and the shortage of instances. Nothing is changed. The first row is the active
 configuration. Each --set and each --file is one more row; a --set can contain several
 settings: --set 'min_replicas=2,max_replicas=30'.
@@ -41,14 +34,23 @@ needed: NAME is an autoscaler in the configuration file.
 
 A model predicts each metric for other counts: total, ratio, queue or fixed. The output
 names it. Set it with --assume METRIC=MODEL, or with a capacity of one instance:
-METRIC=MODEL:CAPACITY. --fail-if compares the values in -o json, for example
-'shortage > 0.5%'; values of the active configuration begin with active_.
+METRIC=MODEL:CAPACITY.
 
---fail-if evaluates the rows of --set and --file, or the active configuration if there are
-none.
+--fail-if compares the values in -o json, for example 'shortage > 0.5%'; values of the
+active configuration begin with active_. It evaluates the rows of --set and --file, or the
+active configuration if there are none.
 
 The exit code is 1 if a condition of --fail-if holds for a row, or if there is no data, and
-2 if a flag is wrong.`,
+2 if a flag is wrong.`
+
+func newSimulateCommand(stream streams) *cobra.Command {
+	var variants simulatedVariants
+	var conditions []string
+	cmd := &cobra.Command{
+		Use:        "simulate NAME",
+		SuggestFor: []string{"what-if", "whatif", "replay", "preview"},
+		Short:      "Show what another configuration would have done",
+		Long:       simulateHelp,
 		Example: `  hpad simulate checkout --set 'metrics[0].average_utilization=70'
   hpad simulate checkout --since 2d --file new.toml --price 0.12 -o html > checkout.html
   hpad simulate checkout --set max_replicas=30 --fail-if 'shortage > 0.5%'
@@ -63,16 +65,9 @@ The exit code is 1 if a condition of --fail-if holds for a row, or if there is n
 	cmd.Flags().StringArrayVar(&conditions, "fail-if", nil, "exit with 1 if this `condition` holds for a row, such as 'shortage > 0.5%' (repeatable)")
 	cmd.ValidArgsFunction = completeNames(client, 1)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
-		var parsed []*simulation.Condition
-		for _, text := range conditions {
-			c, err := simulation.ParseCondition(text)
-			if err != nil {
-				return wrongUse(fmt.Errorf("--fail-if %w", err), helpHint(cmd))
-			}
-			if c.UsesCost() && input.price == 0 {
-				return wrongUse(fmt.Errorf("--fail-if %q compares costs: set the cost of one instance with --price", text), helpHint(cmd))
-			}
-			parsed = append(parsed, c)
+		parsed, err := parseConditions(conditions, input.price)
+		if err != nil {
+			return wrongUse(err, helpHint(cmd))
 		}
 		list, err := variants.list()
 		if err != nil {
@@ -86,19 +81,32 @@ The exit code is 1 if a condition of --fail-if holds for a row, or if there is n
 		if err != nil {
 			return err
 		}
-		priced := assume.Price > 0
-		err = write(stream.out, *format, result, func(w io.Writer) error {
-			if *format == outputHTML {
-				return simulation.HTML(w, result, priced, time.Local)
-			}
-			return simulation.Text(w, result, priced, time.Local)
-		})
+		show := simulation.Text
+		if *format == outputHTML {
+			show = simulation.HTML
+		}
+		err = write(stream.out, *format, result, func(w io.Writer) error { return show(w, result, assume.Price > 0, time.Local) })
 		if err != nil {
 			return err
 		}
 		return checkConditions(parsed, result)
 	}
 	return cmd
+}
+
+// parseConditions parses the values of --fail-if.
+func parseConditions(texts []string, price float64) (parsed []*simulation.Condition, err error) {
+	for _, text := range texts {
+		c, err := simulation.ParseCondition(text)
+		if err != nil {
+			return nil, fmt.Errorf("--fail-if %w", err)
+		}
+		if c.UsesCost() && price == 0 {
+			return nil, fmt.Errorf("--fail-if %q compares costs: set the cost of one instance with --price", text)
+		}
+		parsed = append(parsed, c)
+	}
+	return parsed, nil
 }
 
 // checkConditions returns an error for each condition that holds.
