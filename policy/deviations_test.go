@@ -221,7 +221,7 @@ func TestSettleLate(t *testing.T) {
 		lost := policy.Settle(d, policy.Outcome{Kind: policy.WriteFailed, Error: "timeout"}, start)
 		now := start.Add(15 * time.Second)
 		intention := policy.Intention{From: 4, To: d.DesiredReplicas, Time: start, Reason: d.Reason, Message: d.Message}
-		late := policy.SettleLate(settings, spec, lost.Memory, lost.Status, intention, now)
+		late := policy.SettleLate(settings, spec, lost.Memory, lost.Status, intention, intention.To, now)
 		if diff := gocmp.Diff(immediate.Memory, late.Memory); diff != "" {
 			t.Errorf("queue %d: memory (-immediate +late):\n%s", queue, diff)
 		}
@@ -599,7 +599,7 @@ func TestScheduledStop(t *testing.T) {
 	}
 	for _, s := range []policy.Settlement{
 		policy.Settle(d, policy.Outcome{Kind: policy.Written}, now),
-		policy.SettleLate(settings, open, d.Memory, d.Status, policy.Intention{From: 5, Time: now, Reason: d.Reason, Message: d.Message}, now),
+		policy.SettleLate(settings, open, d.Memory, d.Status, policy.Intention{From: 5, Time: now, Reason: d.Reason, Message: d.Message}, d.DesiredReplicas, now),
 	} {
 		stays := policy.Decide(settings, spec, s.Memory, s.Status, policy.Observation{}, now.Add(time.Minute))
 		if stays.Case != policy.CaseStopped || stays.Write {

@@ -56,7 +56,7 @@ func (s *Settlement) settleWrite(decision *Decision, outcome Outcome, now time.T
 	case Written:
 		message := decision.Message
 		if outcome.Reached != decision.DesiredReplicas {
-			message += "; only " + itoa(outcome.Reached) + " could be reached"
+			message += onlyReached(outcome.Reached)
 		}
 		change := rescale{
 			from: decision.CurrentReplicas, to: outcome.Reached, at: now,
@@ -71,6 +71,9 @@ func (s *Settlement) settleWrite(decision *Decision, outcome Outcome, now time.T
 		s.writeHeld(decision, outcome.Hold, now)
 	}
 }
+
+// onlyReached returns the end of the message for a write that reached a part of its count.
+func onlyReached(reached int32) string { return "; only " + itoa(reached) + " could be reached" }
 
 // rescale is a successful write.
 type rescale struct {
@@ -209,19 +212,22 @@ func (s Settlement) StatusWriteFailed(message string) []Event {
 	return slices.Insert(slices.Clone(s.Events), at, Event{Kind: WarningEvent, Reason: failedStatusReason, Message: message})
 }
 
-// SettleLate records a write of an earlier pass that was confirmed later. The write's time is the
-// time of the intention (R72, R73). memory and status are the current values. Conditions change at
-// now.
-func SettleLate(settings Settings, spec Spec, memory Memory, status Status, intention Intention, now time.Time) Settlement {
+// SettleLate records a write of an earlier pass that was confirmed later, and reached the count
+// reached. The write's time is the time of the intention (R72, R73). memory and status are the current
+// values. Conditions change at now.
+func SettleLate(settings Settings, spec Spec, memory Memory, status Status, intention Intention, reached int32, now time.Time) Settlement {
 	message := intention.Message
 	if message == "" {
 		message = newSize(intention.To, "a write of an earlier pass was confirmed")
 	}
+	if reached != intention.To {
+		message += onlyReached(reached)
+	}
 	s := Settlement{Memory: memory, Status: status}
 	s.rescaled(rescale{
-		from: intention.From, to: intention.To, at: intention.Time,
+		from: intention.From, to: reached, at: intention.Time,
 		message: message, rules: eventRulesFor(&settings, &spec), commanded: intention.Reason == Commanded,
-		stopped: stops(intention.Reason, intention.To),
+		stopped: stops(intention.Reason, reached),
 	}, now)
 	s.StatusChanged = !status.Same(s.Status)
 	return s

@@ -74,8 +74,9 @@ func collapses(guard config.Guard, was, is int32) bool {
 }
 
 // settleIntention determines the outcome of a write that got no response. An unchanged count means
-// that the write was not made; any other count is taken as proof that it was made. If the count
-// also differs from the intended count, an external writer changed it after the write.
+// that the write was not made; any other count is taken as proof that it was made. A count between the
+// previous and the intended one is what the write reached before it was cut off. If the count is
+// beyond them, an external writer changed it after the write.
 func (p *pass) settleIntention(observation *policy.Observation) []policy.Event {
 	def, record := p.definition, &p.after.Record
 	intention := record.Intention
@@ -83,17 +84,24 @@ func (p *pass) settleIntention(observation *policy.Observation) []policy.Event {
 		return nil
 	}
 	record.Intention = nil
-	if observation.SpecReplicas == intention.From || observation.Finite && observation.SpecReplicas < intention.From {
-		if intention.Reason != policy.Commanded { // the breaker does not count users' requests
-			p.returnRemovals(intention.Time, int64(intention.From)-int64(intention.To))
-		}
+	found, reached := observation.SpecReplicas, intention.To
+	switch low, high := min(intention.From, intention.To), max(intention.From, intention.To); {
+	case found == intention.From || observation.Finite && found < intention.From:
+		reached = intention.From
+	case low < found && found < high:
+		reached = found
+	}
+	if intention.Reason != policy.Commanded { // the breaker does not count users' requests
+		p.returnRemovals(intention.Time, int64(reached)-int64(intention.To))
+	}
+	if reached == intention.From {
 		return nil
 	}
-	record.ExpectedReplicas = &intention.To
+	record.ExpectedReplicas = &reached
 	if intention.Reason == policy.Commanded { // a count set by a user replaces the count to restore
 		record.Restore = nil
 	}
-	settlement := policy.SettleLate(def.Settings, def.Spec, record.Memory, record.Status, *intention, p.now())
+	settlement := policy.SettleLate(def.Settings, def.Spec, record.Memory, record.Status, *intention, reached, p.now())
 	record.Memory, record.Status = settlement.Memory, settlement.Status
 	return settlement.Events
 }
