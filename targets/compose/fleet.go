@@ -67,6 +67,9 @@ type Fleet struct {
 	// locks contains a lock for each service, which is held while its containers are created or
 	// chosen for removal.
 	locks map[key]*semaphore.Weighted
+	// overdue contains a channel for each service whose write exceeded its deadline. The channel is
+	// closed when the write has ended.
+	overdue map[key]<-chan struct{}
 }
 
 // New returns a fleet that connects at its first reading. The configuration must be valid with
@@ -88,7 +91,7 @@ func New(name string, config *Config, options targets.Env) (*Fleet, error) {
 		store: newStore(options.Store), details: map[string]*detail{}, removing: map[string]bool{}, errors: map[string]string{},
 		now: options.Now, dryRun: options.DryRun, quiet: composeQuiet,
 		follower: follower{runs: map[string]run{}, started: map[string]time.Time{}},
-		starts:   semaphore.NewWeighted(1), locks: map[key]*semaphore.Weighted{},
+		starts:   semaphore.NewWeighted(1), locks: map[key]*semaphore.Weighted{}, overdue: map[key]<-chan struct{}{},
 	}
 	if f.now == nil {
 		f.now = time.Now
@@ -167,6 +170,7 @@ func (f *Fleet) snapshot(ctx context.Context, keys map[targets.Ref]key) (map[tar
 	}
 	f.resume()
 	f.follow()
+	starting := f.stillStarting() // before the list, which then contains the result of every other write
 	l, err := f.list(ctx, "")
 	if err != nil {
 		return nil, err
@@ -188,6 +192,9 @@ func (f *Fleet) snapshot(ctx context.Context, keys map[targets.Ref]key) (map[tar
 	for n, ref := range refs {
 		group.Go(func() error {
 			reading, err := f.reading(ctx, ref, keys[ref], l, known, failed)
+			if starting[keys[ref]] {
+				err = fmt.Errorf("%w: containers of service %q are still being started", targets.ErrTransient, keys[ref])
+			}
 			if err != nil {
 				f.sampler.Withdraw(ref)
 				reading = targets.Reading{Err: err, Observed: l.observed}

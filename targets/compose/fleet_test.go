@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -617,6 +618,40 @@ func TestDeadline(t *testing.T) {
 	if !errors.As(err, &partial) || !errors.Is(err, targets.ErrWriteTime) || errors.Is(err, targets.ErrUnknownOutcome) || partial.Reached < 2 || int(partial.Reached) != len(names(i)) {
 		t.Errorf("SetReplicas() = %v with %d containers, want a PartialError with the same number and ErrWriteTime", err, len(names(i)))
 	}
+}
+
+// TestOverdue checks that a write whose deadline ends while a container starts has an unknown outcome,
+// and that the service has no reading until this container has started.
+func TestOverdue(t *testing.T) {
+	i := newFakeEngine(t)
+	i.up(service{project: "shop", name: "web"}, 1)
+	f := started(t, i, &targettest.Store{})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var starts atomic.Int32
+	release := make(chan struct{})
+	i.with(func() {
+		i.refuse = func(r *http.Request) (int, string) {
+			if strings.HasSuffix(r.URL.Path, "/start") {
+				if starts.Add(1) == 2 {
+					cancel()
+					<-release
+				}
+			}
+			return 0, ""
+		}
+	})
+	if err := f.SetReplicas(ctx, web, 5, "", "test decision"); !errors.Is(err, targets.ErrUnknownOutcome) {
+		t.Errorf("SetReplicas() = %v, want ErrUnknownOutcome", err)
+	}
+	if got := read(t, f); !errors.Is(got.Err, targets.ErrTransient) || !strings.Contains(got.Err.Error(), "still being started") {
+		t.Errorf("reading = %+v, want an ErrTransient", got)
+	}
+	close(release)
+	wait.For(t, time.Minute, "reading", func() (string, bool) {
+		got := read(t, f)
+		return fmt.Sprintf("%+v", got), got.Err == nil && got.SpecReplicas == 3
+	})
 }
 
 // TestStates checks the phase of each container state.

@@ -33,10 +33,11 @@ func (f *Fleet) setReplicas(ctx context.Context, k key, n int32, version string)
 	if err != nil {
 		return err
 	}
-	done := make(chan error, 1)
+	done, ended := make(chan error, 1), make(chan struct{})
 	if err := f.inBackground(func() {
 		err := f.scaleLocked(ctx, k, n, version)
 		unlock() // before the call returns, so that the next reading can repair the service
+		close(ended)
 		done <- err
 	}); err != nil {
 		unlock()
@@ -46,8 +47,28 @@ func (f *Fleet) setReplicas(ctx context.Context, k key, n int32, version string)
 	case err := <-done:
 		return err
 	case <-ctx.Done():
+		f.mu.Lock()
+		f.overdue[k] = ended
+		f.mu.Unlock()
 		return fmt.Errorf("%w: containers are still being started: %w", targets.ErrUnknownOutcome, context.Cause(ctx))
 	}
+}
+
+// stillStarting returns the services whose write exceeded its deadline and still starts a container.
+// Their count changes once more without a write, which would look like a change by an external writer.
+func (f *Fleet) stillStarting() map[key]bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	starting := map[key]bool{}
+	for k, ended := range f.overdue {
+		select {
+		case <-ended:
+			delete(f.overdue, k)
+		default:
+			starting[k] = true
+		}
+	}
+	return starting
 }
 
 func (f *Fleet) scaleLocked(ctx context.Context, k key, n int32, version string) error {
