@@ -41,10 +41,10 @@ func (a *Addition) Path() string {
 func (a *Addition) CheckFree(c *config.Config, target targets.Ref) error {
 	if owner := c.Owners().Of(target, nil); owner != "" {
 		return hint.With(fmt.Errorf("%s already has the autoscaler %q", target, owner),
-			fmt.Sprintf("change it in %s, or run \"hpad delete %s\" first", Place(a.Main, owner), owner))
+			fmt.Sprintf("change it in %s, or run \"hpad delete %s\" first", placeOf(a.Main, owner), owner))
 	}
 	if _, taken := c.Autoscalers[a.Name]; taken {
-		return hint.With(fmt.Errorf("autoscaler %q already exists in %s", a.Name, Place(a.Main, a.Name)), "set another --name")
+		return hint.With(fmt.Errorf("autoscaler %q already exists in %s", a.Name, placeOf(a.Main, a.Name)), "set another --name")
 	}
 	return nil
 }

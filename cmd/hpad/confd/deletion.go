@@ -54,9 +54,9 @@ func PlanDeletion(ctx context.Context, main, name string) (string, error) {
 	return file, nil
 }
 
-// Place returns the file and line that define an autoscaler, or "the configuration" if they are
+// placeOf returns the file and line that define an autoscaler, or "the configuration" if they are
 // unknown.
-func Place(main, name string) string {
+func placeOf(main, name string) string {
 	places, _ := find(main, name)
 	if len(places) == 0 {
 		return "the configuration"

@@ -25,8 +25,8 @@ func Oversized(document *yaml.Node) string {
 		return fmt.Sprintf("has more than %d nested mappings and lists", maxDepth)
 	case m.keys > maxKeys:
 		return fmt.Sprintf("has a mapping with more than %d keys", maxKeys)
-	case size > MaxFile:
-		return fmt.Sprintf("is larger than %d MiB with its aliases: write the values without aliases", MaxFile>>20)
+	case size > maxFile:
+		return fmt.Sprintf("is larger than %d MiB with its aliases: write the values without aliases", maxFile>>20)
 	}
 	return ""
 }
@@ -38,7 +38,7 @@ type measurer struct {
 }
 
 // measure returns the approximate size of a node in bytes after its aliases are replaced, at most
-// MaxFile+1, and the number of levels below it. It visits each node once.
+// maxFile+1, and the number of levels below it. It visits each node once.
 func (m *measurer) measure(node *yaml.Node, depth int) (size, height int) {
 	if node.Kind == yaml.AliasNode { // an alias in its own anchor has no size yet; the decoder rejects it
 		height = m.heights[node.Alias]
@@ -54,7 +54,7 @@ func (m *measurer) measure(node *yaml.Node, depth int) (size, height int) {
 	size = 1 + len(node.Value)
 	for _, inner := range node.Content {
 		more, levels := m.measure(inner, depth+1)
-		size, height = min(size+more, MaxFile+1), max(height, levels+1)
+		size, height = min(size+more, maxFile+1), max(height, levels+1)
 	}
 	if node.Anchor != "" {
 		m.sizes[node], m.heights[node] = size, height

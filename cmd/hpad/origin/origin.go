@@ -68,8 +68,8 @@ func (e *Error) Error() string {
 	return e.File + ":" + strconv.Itoa(e.Line) + ": " + e.Detail
 }
 
-// MaxFile is the maximum size of a file in bytes.
-const MaxFile = 16 << 20
+// maxFile is the maximum size of a file in bytes.
+const maxFile = 16 << 20
 
 // Read reads files with the first origin that recognizes them. The name "-" stands for stdin, and a
 // directory for its files. Read returns all valid policies, and the errors of the others. If ctx
@@ -144,12 +144,12 @@ func readFile(file string, stdin io.Reader) (name string, text []byte, err error
 		defer func() { _ = opened.Close() }()
 		name, from = file, opened
 	}
-	text, err = io.ReadAll(io.LimitReader(from, MaxFile+1))
+	text, err = io.ReadAll(io.LimitReader(from, maxFile+1))
 	if err != nil {
 		return name, nil, fmt.Errorf("read %s: %w", name, err)
 	}
-	if len(text) > MaxFile {
-		return name, nil, fmt.Errorf("read %s: it is larger than %d MiB", name, MaxFile>>20)
+	if len(text) > maxFile {
+		return name, nil, fmt.Errorf("read %s: it is larger than %d MiB", name, maxFile>>20)
 	}
 	return name, text, nil
 }

@@ -34,13 +34,13 @@ func HTML(w io.Writer, result *simulate.Result, priced bool, zone *time.Location
 	rows, labels := make([]htmlRow, len(result.Rows)), make([]string, len(result.Rows))
 	for i := range result.Rows {
 		row := &result.Rows[i]
-		rows[i], labels[i] = htmlRow{Label: row.Label, Cells: Cells(&row.Score, priced)}, row.Label
+		rows[i], labels[i] = htmlRow{Label: row.Label, Cells: cells(&row.Score, priced)}, row.Label
 		for j := range row.Moments {
 			rows[i].Moments = append(rows[i].Moments, moment(&row.Moments[j], at))
 		}
 	}
 	return pageTemplate.Execute(w, map[string]any{
-		"Name": result.Name, "Assumed": assumed(result, at), "Header": Header(priced), "Rows": rows, "Labels": labels, "Data": chart(result),
+		"Name": result.Name, "Assumed": assumed(result, at), "Header": header(priced), "Rows": rows, "Labels": labels, "Data": chart(result),
 		"License":    template.HTML("<!--\nuPlot, https://github.com/leeoniya/uPlot\n" + assets["uplot.LICENSE"] + "-->"), //nolint:gosec // hpad's own text
 		"ChartStyle": template.CSS(assets["uplot.css"]), "ChartScript": template.JS(assets["uplot.js"]),                   //nolint:gosec // hpad's own files
 	})

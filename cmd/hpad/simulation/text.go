@@ -33,8 +33,8 @@ var columns = []struct {
 	{"UNSURE", func(s *simulate.Score) string { return minutes(s.LowConfidence) }},
 }
 
-// Header returns the names of the columns of [Cells], after the name of the policy.
-func Header(priced bool) (names []string) {
+// header returns the names of the columns of [cells], after the name of the policy.
+func header(priced bool) (names []string) {
 	for _, c := range columns {
 		if priced || c.name != "COST" {
 			names = append(names, c.name)
@@ -43,8 +43,8 @@ func Header(priced bool) (names []string) {
 	return names
 }
 
-// Cells returns the cells of a row, after its label.
-func Cells(s *simulate.Score, priced bool) (cells []string) {
+// cells returns the cells of a row, after its label.
+func cells(s *simulate.Score, priced bool) (cells []string) {
 	for _, c := range columns {
 		if priced || c.name != "COST" {
 			cells = append(cells, c.cell(s))
@@ -63,9 +63,9 @@ func Text(w io.Writer, result *simulate.Result, priced bool, zone *time.Location
 	page.WriteString("\n")
 	rows := make([][]string, 0, len(result.Rows))
 	for i := range result.Rows {
-		rows = append(rows, append([]string{result.Rows[i].Label}, Cells(&result.Rows[i].Score, priced)...))
+		rows = append(rows, append([]string{result.Rows[i].Label}, cells(&result.Rows[i].Score, priced)...))
 	}
-	if err := new(show.Table).Rows(&page, append([]string{"POLICY"}, Header(priced)...), rows); err != nil {
+	if err := new(show.Table).Rows(&page, append([]string{"POLICY"}, header(priced)...), rows); err != nil {
 		return err
 	}
 	for i := range result.Rows {
@@ -211,11 +211,11 @@ func Suggestions(w io.Writer, tuning *simulate.Tuning, priced bool, zone *time.L
 		page.WriteString(line + "\n")
 	}
 	fmt.Fprintf(&page, "%s compared in the first half of the data; these are the results in the second half:\n\n", explain.Plural(tuning.Candidates, "candidate"))
-	rows := [][]string{append([]string{tuning.Rows[0].Label}, Cells(&tuning.Rows[0].Score, priced)...)}
+	rows := [][]string{append([]string{tuning.Rows[0].Label}, cells(&tuning.Rows[0].Score, priced)...)}
 	for i := range list {
-		rows = append(rows, append([]string{fmt.Sprintf("suggestion %d", i+1)}, Cells(&list[i].Row.Score, priced)...))
+		rows = append(rows, append([]string{fmt.Sprintf("suggestion %d", i+1)}, cells(&list[i].Row.Score, priced)...))
 	}
-	if err := new(show.Table).Rows(&page, append([]string{"POLICY"}, Header(priced)...), rows); err != nil {
+	if err := new(show.Table).Rows(&page, append([]string{"POLICY"}, header(priced)...), rows); err != nil {
 		return err
 	}
 	if len(list) == 0 {
