@@ -35,8 +35,8 @@ type Adapter struct {
 
 func (a *Adapter) own() *Adapter { return a }
 
-// Subject returns the adapter's name for messages, such as "fleet web".
-func (a *Adapter) Subject() string { return a.what + " " + a.Name }
+// subject returns the adapter's name for messages, such as "fleet web".
+func (a *Adapter) subject() string { return a.what + " " + a.Name }
 
 // Started reports whether the adapter has started.
 func (a *Adapter) Started() bool {

@@ -32,7 +32,7 @@ func (s Set) Close() error {
 	for i, a := range all {
 		closing.Go(func() error {
 			if err := Close(a.built); err != nil {
-				errs[i] = fmt.Errorf("close %s: %w", a.Subject(), err)
+				errs[i] = fmt.Errorf("close %s: %w", a.subject(), err)
 			}
 			return nil
 		})

@@ -162,9 +162,9 @@ func AgeText(input api.Input) string {
 	return fmt.Sprintf("%s old, more than the sync period", time.Duration(input.SampleAgeSeconds*float64(time.Second)))
 }
 
-// TargetValueText formats one field of a metric's target: "60%", a decimal, or "<auto>" if the
+// targetFieldText formats one field of a metric's target: "60%", a decimal, or "<auto>" if the
 // field is not set.
-func TargetValueText(spec policy.MetricSpec, kind policy.TargetType) string {
+func targetFieldText(spec policy.MetricSpec, kind policy.TargetType) string {
 	target := &spec.Target
 	switch {
 	case kind == policy.UtilizationTarget && target.AverageUtilization != nil:

@@ -72,7 +72,7 @@ func TargetsText(specs []policy.MetricSpec, statuses []policy.MetricStatus) stri
 // averages only for other metrics.
 func targetText(spec policy.MetricSpec, status policy.MetricStatus) string {
 	kind := targetType(spec)
-	text := currentText(isBinarySpec(&spec), kind, status) + "/" + TargetValueText(spec, kind)
+	text := currentText(isBinarySpec(&spec), kind, status) + "/" + targetFieldText(spec, kind)
 	switch {
 	case spec.Formula != "":
 		return "formula: " + text
@@ -139,5 +139,5 @@ func MetricValues(spec policy.MetricSpec, status policy.MetricStatus) string {
 	if kind == policy.UtilizationTarget && status.AverageUtilization != nil && status.AverageValueMilli != nil {
 		current += " (" + currentText(isBinarySpec(&spec), policy.AverageValueTarget, status) + ")"
 	}
-	return current + " / " + TargetValueText(spec, kind)
+	return current + " / " + targetFieldText(spec, kind)
 }

@@ -11,7 +11,7 @@
 //	quarters/QUARTER NAME        -> the points of six hours
 //
 // The file contains a point for each pass. Two limits keep it small. While the autoscalers have more
-// than maxPasses passes in a minute, points of an autoscaler are at least [Step] apart. If the hours
+// than maxPasses passes in a minute, points of an autoscaler are at least [minStep] apart. If the hours
 // of a quarter have more than maxQuarter bytes, the quarter contains one point per [thin].
 //
 // A block of points is JSON, compressed with zstd, which adds a checksum.
@@ -26,10 +26,10 @@ import (
 	"github.com/hpad/hpad/simulate"
 )
 
-// Step is the minimum time between two points of a graph. Thin is the minimum time between points
+// minStep is the minimum time between two points of a graph. Thin is the minimum time between points
 // older than Full. Points are stored for retention.
 const (
-	Step      = api.GraphStep
+	minStep   = api.GraphStep
 	thin      = api.GraphThin
 	full      = api.GraphFull
 	retention = api.GraphRetention

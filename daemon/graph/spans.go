@@ -184,7 +184,7 @@ func appendHour(rows []row, in *bolt.Bucket, name string) ([]row, error) {
 // unknown autoscaler is empty.
 func (s *Store) Read(name string, from, until time.Time) (api.Graph, error) {
 	old, rows, err := s.rows(name, from, until, math.MaxInt, func(rows []row) []row { return thinned(rows, thin.Milliseconds()) })
-	return graphOf(append(old, thinned(rows, Step.Milliseconds())...)), err
+	return graphOf(append(old, thinned(rows, minStep.Milliseconds())...)), err
 }
 
 // maxTicks is about the maximum number of ticks in a recording: 7 days at one point per 3 seconds. A

@@ -105,7 +105,7 @@ func (s *Store) Wants(last, now int64) bool {
 	if s.passes.Add(1) > maxPasses {
 		s.busy.Store(true)
 	}
-	return !s.busy.Load() || time.Duration(now-last)*time.Second >= Step
+	return !s.busy.Load() || time.Duration(now-last)*time.Second >= minStep
 }
 
 // Add adds a point of an autoscaler. It must be later than the autoscaler's previous points. The

@@ -132,9 +132,9 @@ type Notifier struct {
 	ended chan struct{}
 }
 
-// New returns a notifier for a valid configuration. It posts events after Start is called. New
+// newNotifier returns a notifier for a valid configuration. It posts events after Start is called. newNotifier
 // returns an error if it cannot read a file of the configuration.
-func New(name string, c Config, log *zap.Logger) (*Notifier, error) {
+func newNotifier(name string, c Config, log *zap.Logger) (*Notifier, error) {
 	client, err := c.NewClient("notify", nil)
 	if err != nil {
 		return nil, fmt.Errorf("notifications %q: %w", name, err)
@@ -184,8 +184,8 @@ func (n *Notifier) Notify(event *Event) {
 	}
 }
 
-// Counts returns the number of events by result.
-func (n *Notifier) Counts() Counts {
+// counts returns the number of events by result.
+func (n *Notifier) counts() Counts {
 	t := n.tally
 	return Counts{Sent: t.sent.Load(), Failed: t.failed.Load(), Dropped: t.dropped.Load(), Waiting: len(n.queue)}
 }

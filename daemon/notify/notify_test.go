@@ -71,7 +71,7 @@ func refuseConnection(*http.Request) (*http.Response, error) {
 	return nil, errors.New("connection refused")
 }
 
-func newNotifier(t *testing.T, f *fake, c Config) (*Notifier, *observer.ObservedLogs) {
+func startNotifier(t *testing.T, f *fake, c Config) (*Notifier, *observer.ObservedLogs) {
 	t.Helper()
 	if c.URL == "" && c.URLFile == "" {
 		c.URL = "http://receiver.test/"
@@ -81,7 +81,7 @@ func newNotifier(t *testing.T, f *fake, c Config) (*Notifier, *observer.Observed
 		t.Fatal(invalid)
 	}
 	core, logs := observer.New(zap.InfoLevel)
-	n, err := New("chat", c, zap.New(core))
+	n, err := newNotifier("chat", c, zap.New(core))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestNoFieldShowsItsSecret(t *testing.T) {
 		for _, template := range []string{"", `{"message": {{json .Message}}, "all": {{json (printf "%+v %s" . .Subject)}}}`} {
 			synctest.Test(t, func(t *testing.T) {
 				f := &fake{}
-				n, _ := newNotifier(t, f, Config{Template: template})
+				n, _ := startNotifier(t, f, Config{Template: template})
 				var event Event
 				redacttest.Plant(t, &event, secret)
 				event.Kind = Failed
@@ -119,7 +119,7 @@ func TestNoFieldShowsItsSecret(t *testing.T) {
 func TestCloudEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{responses: []func(*http.Request) (*http.Response, error){refuseConnection, respond(200)}}
-		n, logs := newNotifier(t, f, Config{})
+		n, logs := startNotifier(t, f, Config{})
 		n.Notify(&Event{
 			Kind: Refused, Time: time.Date(2026, 11, 21, 12, 0, 15, 0, time.UTC), Autoscaler: "web", Fleet: "prod", Target: "prod/web",
 			From: 8, To: 2, Reason: "BreakerOpen", Message: `held: "no"`,
@@ -144,7 +144,7 @@ func TestCloudEvent(t *testing.T) {
 		if got["id"] == "" || data["from"] != 8.0 || data["to"] != 2.0 || data["reason"] != "BreakerOpen" || data["message"] != `held: "no"` || data["target"] != "prod/web" {
 			t.Errorf("event = %v", got)
 		}
-		if counts := n.Counts(); counts != (Counts{Sent: 1}) {
+		if counts := n.counts(); counts != (Counts{Sent: 1}) {
 			t.Errorf("counts = %+v", counts)
 		}
 		if logs.FilterMessage("notification delivery failed").Len() != 1 || logs.FilterMessage("notification delivery recovered").Len() != 1 {
@@ -172,11 +172,11 @@ func TestRetries(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := &fake{responses: c.responses}
-				n, _ := newNotifier(t, f, Config{})
+				n, _ := startNotifier(t, f, Config{})
 				n.Notify(&Event{Kind: Changed})
 				time.Sleep(15 * time.Minute)
 				synctest.Wait()
-				if got := n.Counts(); got != c.counts || len(f.bodies) < c.posts[0] || len(f.bodies) > c.posts[1] {
+				if got := n.counts(); got != c.counts || len(f.bodies) < c.posts[0] || len(f.bodies) > c.posts[1] {
 					t.Errorf("%d posts, %+v, want %v and %+v", len(f.bodies), got, c.posts, c.counts)
 				}
 				if len(f.at) > 1 && f.at[1].Sub(f.at[0]) < c.first {
@@ -196,7 +196,7 @@ func TestRetries(t *testing.T) {
 func TestQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{responses: []func(*http.Request) (*http.Response, error){hang, respond(200)}}
-		n, logs := newNotifier(t, f, Config{Queue: 3, Template: `{{.From}}`, ContentType: "text/plain"})
+		n, logs := startNotifier(t, f, Config{Queue: 3, Template: `{{.From}}`, ContentType: "text/plain"})
 		begun := time.Now()
 		for i := range 10 {
 			n.Notify(&Event{Kind: Changed, From: int32(i)})
@@ -205,7 +205,7 @@ func TestQueue(t *testing.T) {
 		if time.Since(begun) > 0 {
 			t.Errorf("duration of Notify = %v", time.Since(begun))
 		}
-		if got := n.Counts(); got != (Counts{Dropped: 6, Waiting: 3}) {
+		if got := n.counts(); got != (Counts{Dropped: 6, Waiting: 3}) {
 			t.Errorf("counts = %+v", got)
 		}
 		time.Sleep(time.Minute)
@@ -225,7 +225,7 @@ func TestQueue(t *testing.T) {
 func TestFilters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{}
-		n, _ := newNotifier(t, f, Config{Events: []string{"refused", "failed"}, Reasons: []string{"BreakerOpen"}, Template: "{{.Kind}} {{.Reason}}", ContentType: "text/plain"})
+		n, _ := startNotifier(t, f, Config{Events: []string{"refused", "failed"}, Reasons: []string{"BreakerOpen"}, Template: "{{.Kind}} {{.Reason}}", ContentType: "text/plain"})
 		for _, kind := range kinds {
 			for _, reason := range []string{"BreakerOpen", "Paused", ""} {
 				n.Notify(&Event{Kind: kind, Reason: reason})
@@ -276,7 +276,7 @@ func TestAddressIsSecret(t *testing.T) {
 	}
 	c := Config{URLFile: file}
 	c.SetDefaults()
-	n, err := New("chat", c, zap.NewNop())
+	n, err := newNotifier("chat", c, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}

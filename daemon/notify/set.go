@@ -33,7 +33,7 @@ func (r *Receivers) Make(configs map[string]Config, log *zap.Logger) (Set, error
 			made[name] = (*before)[name]
 			continue
 		}
-		n, err := New(name, c, log)
+		n, err := newNotifier(name, c, log)
 		if err != nil {
 			return nil, err
 		}
@@ -102,7 +102,7 @@ func (r *Receivers) Counts() map[string]Counts {
 	counts := map[string]Counts{}
 	if set := r.active.Load(); set != nil {
 		for name, n := range *set {
-			counts[name] = n.Counts()
+			counts[name] = n.counts()
 		}
 	}
 	return counts

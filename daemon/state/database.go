@@ -85,7 +85,7 @@ func openDatabase(path string, fill func(*bolt.Tx) error) (*database, error) {
 		format.Path = path
 		return nil, format
 	case errors.Is(err, bolterrors.ErrTimeout):
-		return nil, &HeldError{Dir: filepath.Dir(path)}
+		return nil, &heldError{Dir: filepath.Dir(path)}
 	case isSystemError(err):
 		return nil, fmt.Errorf("open %q: %w", path, err)
 	}

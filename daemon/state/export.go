@@ -261,7 +261,7 @@ func openReadOnly(path string) (*database, error) {
 	h, err := openHandle(path, true)
 	switch {
 	case errors.Is(err, bolterrors.ErrTimeout):
-		return nil, &HeldError{Dir: filepath.Dir(path)}
+		return nil, &heldError{Dir: filepath.Dir(path)}
 	case err != nil:
 		return nil, fmt.Errorf("open %q: %w", path, err)
 	}

@@ -238,7 +238,7 @@ func TestImportRejects(t *testing.T) {
 		t.Errorf("state (-want +got):\n%s", diff)
 	}
 	s := open(t, dir)
-	var held *HeldError
+	var held *heldError
 	if err := ExportDir(t.Context(), dir, &bytes.Buffer{}, true, nil); !errors.As(err, &held) {
 		t.Errorf("export while a daemon is running: %v", err)
 	}

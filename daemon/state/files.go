@@ -69,14 +69,14 @@ func giveToOwner(file *os.File) error {
 	return nil
 }
 
-// HeldError is returned if another process uses the state directory.
-type HeldError struct{ Dir string }
+// heldError is returned if another process uses the state directory.
+type heldError struct{ Dir string }
 
-func (e *HeldError) Error() string {
+func (e *heldError) Error() string {
 	return fmt.Sprintf("state directory %q is in use by another hpad: stop it, or set another state_dir", e.Dir)
 }
 
-// checkUnlocked returns a HeldError if another process still locks the file at path after wait.
+// checkUnlocked returns a heldError if another process still locks the file at path after wait.
 func checkUnlocked(path, dir string, wait time.Duration) error {
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -87,7 +87,7 @@ func checkUnlocked(path, dir string, wait time.Duration) error {
 	}
 	defer func() { _ = file.Close() }() // also unlocks it
 	if err = pages.Lock(file, unix.LOCK_EX, wait); errors.Is(err, unix.EWOULDBLOCK) {
-		return &HeldError{Dir: dir}
+		return &heldError{Dir: dir}
 	}
 	return err
 }

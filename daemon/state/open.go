@@ -51,7 +51,7 @@ var buckets = map[string][][]byte{
 
 // Open opens the store in dir, and creates the directory if it is missing.
 //
-// The error is a *HeldError if another process uses the directory, and a *formatError if a newer
+// The error is a *heldError if another process uses the directory, and a *formatError if a newer
 // hpad wrote the files. Open also fails while an import is incomplete. If state.db is damaged, Open renames it and returns a *damagedError; the
 // next Open creates an empty file. Open renames a damaged history.db and replaces it. Both cases
 // are reported as losses.

@@ -77,11 +77,11 @@ func TestDirectoryReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := open(t, dir)
-	if err := s.Commit(t.Context(), Changes{LastRound: epoch}); !errors.As(err, new(*HeldError)) {
-		t.Errorf("Commit = %v, want a HeldError", err)
+	if err := s.Commit(t.Context(), Changes{LastRound: epoch}); !errors.As(err, new(*heldError)) {
+		t.Errorf("Commit = %v, want a heldError", err)
 	}
-	if err := s.Close(); !errors.As(err, new(*HeldError)) {
-		t.Errorf("Close = %v, want a HeldError", err)
+	if err := s.Close(); !errors.As(err, new(*heldError)) {
+		t.Errorf("Close = %v, want a heldError", err)
 	}
 	commit(t, other, Changes{LastRound: epoch})
 	closeStore(t, other)

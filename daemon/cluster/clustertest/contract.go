@@ -19,8 +19,8 @@ import (
 	"github.com/hpad/hpad/daemon/state"
 )
 
-// TTL is the time to live of the leases in the tests.
-const TTL = 4 * time.Second
+// ttl is the time to live of the leases in the tests.
+const ttl = 4 * time.Second
 
 // Run tests a Coordinator. The tests run in parallel, because they wait for leases. connect
 // returns a new connection to the same store, which is empty at first. If cut is not nil, calling
@@ -51,12 +51,12 @@ func names(t *testing.T) (member func(string) cluster.Member, fleet string) {
 
 func join(t *testing.T, c cluster.Coordinator, member cluster.Member) cluster.Session {
 	t.Helper()
-	s, err := c.Join(t.Context(), member, TTL)
+	s, err := c.Join(t.Context(), member, ttl)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), TTL)
+		ctx, cancel := context.WithTimeout(context.Background(), ttl)
 		defer cancel()
 		_ = s.Leave(ctx) // fails if the session has ended
 	})
@@ -106,9 +106,9 @@ func write(t *testing.T, term cluster.Term, values map[string][]byte) {
 
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(5 * TTL); !is(); time.Sleep(TTL / 40) {
+	for deadline := time.Now().Add(5 * ttl); !is(); time.Sleep(ttl / 40) {
 		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within %s", what, 5*TTL)
+			t.Fatalf("%s: not within %s", what, 5*ttl)
 		}
 	}
 }
@@ -118,7 +118,7 @@ func members(t *testing.T, connect func() (cluster.Coordinator, func())) {
 	c, _ := connect()
 	other, _ := connect()
 	s := join(t, c, member("a"))
-	if _, err := other.Join(t.Context(), member("a"), TTL); !errors.Is(err, cluster.ErrTaken) {
+	if _, err := other.Join(t.Context(), member("a"), ttl); !errors.Is(err, cluster.ErrTaken) {
 		t.Errorf("Join() with a name in use = %v, want %v", err, cluster.ErrTaken)
 	}
 	if diff := cmp.Diff(member("a"), view(t, other).Members[member("a").Name]); diff != "" {
@@ -132,9 +132,9 @@ func members(t *testing.T, connect func() (cluster.Coordinator, func())) {
 	if diff := cmp.Diff(changed, view(t, other).Members[changed.Name]); diff != "" {
 		t.Errorf("member in the other member's view after an update (-want +got):\n%s", diff)
 	}
-	time.Sleep(TTL + TTL/2) // the session must renew itself during this time
-	if left := time.Until(s.Expires()); left <= 0 || left > TTL {
-		t.Errorf("the session expires in %s, want 0 to %s", left, TTL)
+	time.Sleep(ttl + ttl/2) // the session must renew itself during this time
+	if left := time.Until(s.Expires()); left <= 0 || left > ttl {
+		t.Errorf("the session expires in %s, want 0 to %s", left, ttl)
 	}
 	if _, is := view(t, other).Members[changed.Name]; !is {
 		t.Error("a member that renews its session was removed")
@@ -274,7 +274,7 @@ func expiry(t *testing.T, connect func() (cluster.Coordinator, func())) {
 	b := join(t, other, member("b"))
 	cut()
 	expires := a.Expires()
-	if _, err := c.View(within(t, TTL/4)); err == nil {
+	if _, err := c.View(within(t, ttl/4)); err == nil {
 		t.Error("a call on a cut connection succeeded")
 	}
 	var next cluster.Term
@@ -294,7 +294,7 @@ func expiry(t *testing.T, connect func() (cluster.Coordinator, func())) {
 	if next.Number() != 2 || load(t, next)["a"] != "1" {
 		t.Errorf("got term %d with record %q, want 2 with 1", next.Number(), load(t, next))
 	}
-	if err := term.Write(within(t, TTL/4), map[string][]byte{"a": []byte("2")}); err == nil {
+	if err := term.Write(within(t, ttl/4), map[string][]byte{"a": []byte("2")}); err == nil {
 		t.Error("a write on a cut connection succeeded")
 	}
 	if _, is := view(t, other).Members[member("a").Name]; is {
@@ -459,7 +459,7 @@ func leave(t *testing.T, connect func() (cluster.Coordinator, func())) {
 	}
 	select {
 	case <-a.Ended():
-	case <-time.After(TTL):
+	case <-time.After(ttl):
 		t.Error("the session has not ended after Leave")
 	}
 	if err := term.Write(t.Context(), map[string][]byte{"a": []byte("1")}); !errors.Is(err, state.ErrFenced) {
