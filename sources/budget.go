@@ -83,8 +83,8 @@ func (b *Budget) Claim(ctx context.Context) (*Claim, error) {
 	return c, nil
 }
 
-// Room returns the size of the claim.
-func (c *Claim) Room() int64 { return c.small.Load() + c.large.Load() }
+// room returns the size of the claim.
+func (c *Claim) room() int64 { return c.small.Load() + c.large.Load() }
 
 // Enlarge replaces the claim with a claim of n, or of the whole half for large queries if that
 // is less. It waits until the memory is free or ctx ends.

@@ -167,7 +167,7 @@ const wholeSeries = 100
 // fit enlarges the claim if necessary.
 func (c *Collector) fit() error {
 	switch {
-	case c.claim == nil || c.held <= c.claim.Room():
+	case c.claim == nil || c.held <= c.claim.room():
 		return nil
 	case c.claim.enlarged:
 		return c.budget.tooLarge(len(c.series) + 1)

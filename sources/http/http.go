@@ -62,8 +62,8 @@ func (c *Config) CheckQuery(text string) (selector string, err error) {
 // Kind is the source kind "http".
 var Kind = sources.Kind{Name: "http", Config: func() sources.Config { return new(Config) }}
 
-// Source reads one document. It is safe for concurrent use.
-type Source struct {
+// source reads one document. It is safe for concurrent use.
+type source struct {
 	*document.Source
 	client *http.Client
 	config Config
@@ -77,13 +77,13 @@ func (c *Config) Build(name string, env sources.Env) (sources.Source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("source %q: prepare connections to %q: %w", name, shown, err)
 	}
-	s := &Source{client: client, config: *c}
+	s := &source{client: client, config: *c}
 	s.Source = document.New(name, shown, c.Format, c.Limits, env.Answers, s.read)
 	return s, nil
 }
 
 // Close cancels the request in progress and closes idle connections.
-func (s *Source) Close() error {
+func (s *source) Close() error {
 	defer s.client.CloseIdleConnections()
 	return s.Source.Close()
 }
@@ -95,7 +95,7 @@ var accepted = map[document.Format]string{
 	document.Number:     "text/plain, */*;q=0.5",
 }
 
-func (s *Source) read(ctx context.Context) (document.Page, error) {
+func (s *source) read(ctx context.Context) (document.Page, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.config.URL, nil)
 	if err != nil {
 		return document.Page{}, errors.New("the url is invalid")
@@ -112,7 +112,7 @@ func (s *Source) read(ctx context.Context) (document.Page, error) {
 	return s.readBody(response)
 }
 
-func (s *Source) readBody(response *http.Response) (document.Page, error) {
+func (s *source) readBody(response *http.Response) (document.Page, error) {
 	page := document.Page{Type: response.Header.Get("Content-Type"), Age: ageOf(response.Header)}
 	if encoding := response.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
 		return page, fmt.Errorf("server returned Content-Encoding %q, which was not requested", sources.Shorten(encoding, maxShown))

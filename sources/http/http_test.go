@@ -21,7 +21,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // newSource builds a source that is closed when the test ends.
-func newSource(t *testing.T, cfg Config, env sources.Env) *Source {
+func newSource(t *testing.T, cfg Config, env sources.Env) *source {
 	t.Helper()
 	cfg.SetDefaults()
 	for _, fieldErr := range cfg.Validate() {
@@ -31,7 +31,7 @@ func newSource(t *testing.T, cfg Config, env sources.Env) *Source {
 	if err != nil {
 		t.Fatal(err)
 	}
-	source, _ := built.(*Source)
+	source, _ := built.(*source)
 	t.Cleanup(func() {
 		if err := source.Close(); err != nil {
 			t.Error(err)
