@@ -1,11 +1,8 @@
 package contract
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -85,28 +82,4 @@ func (s *Store) usable(ctx context.Context) error {
 		return s.err
 	}
 	return ctx.Err()
-}
-
-// Fill stores the entries of a JSON object in a file, and returns them.
-func (s *Store) Fill(t TB, file string) map[string]json.RawMessage {
-	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var entries map[string]json.RawMessage
-	if err := json.Unmarshal(text, &entries); err != nil {
-		t.Fatalf("%s: %v", file, err)
-	}
-	for key, value := range entries {
-		var compact bytes.Buffer
-		if err := json.Compact(&compact, value); err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
-		entries[key] = compact.Bytes()
-		if err := s.Save(t.Context(), key, entries[key]); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return entries
 }
