@@ -58,9 +58,9 @@ func (c *Connection[C]) Client(ctx context.Context) (*C, error) {
 	return next, nil
 }
 
-// Unusable returns the error of changed files if the last Client returned the previous client, and
+// filesError returns the error of changed files if the last Client returned the previous client, and
 // otherwise nil.
-func (c *Connection[C]) Unusable() error {
+func (c *Connection[C]) filesError() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.current == nil {

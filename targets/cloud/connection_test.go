@@ -55,7 +55,7 @@ func TestConnection(t *testing.T) {
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	if previous, err := c.Client(t.Context()); previous != third || !errors.Is(err, targets.ErrForbidden) || !errors.Is(c.Unusable(), targets.ErrForbidden) {
+	if previous, err := c.Client(t.Context()); previous != third || !errors.Is(err, targets.ErrForbidden) || !errors.Is(c.filesError(), targets.ErrForbidden) {
 		t.Errorf("Client() after the file was deleted = %v, %v, want the previous client and ErrForbidden", previous, err)
 	}
 	c.Close()

@@ -66,7 +66,7 @@ func (f *Fleet[N, G, C]) Close() error {
 // call makes a call with the current client. If the platform rejects its credentials, the next call
 // reads them again.
 func call[R any, N comparable, G, C any](ctx context.Context, f *Fleet[N, G, C], do func(c *C) (R, error)) (result R, err error) {
-	if err := f.Limiter.Refusal(); err != nil {
+	if err := f.Limiter.refusal(); err != nil {
 		return result, err
 	}
 	client, err := f.Client(ctx)
@@ -143,7 +143,7 @@ func (f *Fleet[N, G, C]) lookUp(ctx context.Context, groups map[N]*Group[G]) map
 			switch {
 			case m.Deleting:
 			case known && record.Facts != nil && !m.running():
-				f.Memory.Learn(m.key(), time.Time{}, nil)
+				f.Memory.learn(m.key(), time.Time{}, nil)
 			case m.running() && record.Facts == nil:
 				if unknown[name].Members == nil {
 					unknown[name] = Unknown[G]{group, map[string]Member{}}
@@ -214,7 +214,7 @@ func (f *Fleet[N, G, C]) see(m *Member, found *Found, now time.Time) Record {
 	}
 	record := f.Memory.Update(&seen, now)
 	if found != nil {
-		f.Memory.Learn(m.key(), found.Launched, &found.Facts)
+		f.Memory.learn(m.key(), found.Launched, &found.Facts)
 		record.Facts = &found.Facts
 	}
 	return record
@@ -245,7 +245,7 @@ func (f *Fleet[N, G, C]) Problems() []string {
 	}
 	return targets.ProblemTexts(
 		missing,
-		targets.MissingDetail{Text: "changed credentials are unusable, so hpad still uses the previous ones", Err: f.Unusable()},
+		targets.MissingDetail{Text: "changed credentials are unusable, so hpad still uses the previous ones", Err: f.filesError()},
 		targets.MissingDetail{Text: f.FactsProblem, Err: f.factsErr},
 		targets.MissingDetail{Text: "records of instances cannot be stored", Err: f.Memory.Failure()},
 	)

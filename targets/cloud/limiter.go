@@ -111,9 +111,9 @@ func (l *Limiter) Do(ctx context.Context, c Call, call func(ctx context.Context)
 	return err
 }
 
-// Refusal returns the error that calls return during a pause after throttling, or nil if there is
+// refusal returns the error that calls return during a pause after throttling, or nil if there is
 // no pause.
-func (l *Limiter) Refusal() error {
+func (l *Limiter) refusal() error {
 	return l.backoff.Wait()
 }
 
@@ -121,7 +121,7 @@ func (l *Limiter) admit(ctx context.Context, c Call) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := l.Refusal(); err != nil {
+	if err := l.refusal(); err != nil {
 		return err
 	}
 	begun := time.Now()
@@ -137,7 +137,7 @@ func (l *Limiter) admit(ctx context.Context, c Call) error {
 	if l.meter != nil {
 		l.meter.Wait(c.Operation, waited)
 	}
-	return l.Refusal() // a pause may have started during the wait
+	return l.refusal() // a pause may have started during the wait
 }
 
 // bucketsOf returns the buckets for a call, the target's bucket first.
@@ -163,10 +163,10 @@ func (l *Limiter) bucketsOf(c Call) []*rate.Limiter {
 	return found
 }
 
-// Room returns the number of calls of a class that can be made without waiting: 0 during a pause
+// room returns the number of calls of a class that can be made without waiting: 0 during a pause
 // after throttling, and MaxInt32 if there is no limit.
-func (l *Limiter) Room(class Class) int {
-	if l.Refusal() != nil {
+func (l *Limiter) room(class Class) int {
+	if l.refusal() != nil {
 		return 0
 	}
 	room := math.MaxInt32

@@ -87,7 +87,7 @@ func TestLimiterDeadline(t *testing.T) {
 		if !errors.Is(err, targets.ErrThrottled) || time.Since(begun) != 0 || !strings.Contains(err.Error(), "own limit") {
 			t.Errorf("error of a call due after its deadline = %v after %v, want ErrThrottled immediately", err, time.Since(begun))
 		}
-		if err := l.Refusal(); err != nil {
+		if err := l.refusal(); err != nil {
 			t.Errorf("hpad's own limit started a pause: %v", err)
 		}
 		canceled, stop := context.WithCancel(t.Context())
@@ -218,7 +218,7 @@ func TestLimiterSameTime(t *testing.T) {
 			})
 		})
 		group.Wait()
-		throttled, ok := errors.AsType[*targets.ThrottledError](l.Refusal())
+		throttled, ok := errors.AsType[*targets.ThrottledError](l.refusal())
 		if !ok {
 			t.Fatal("a success that began before the throttling ended the pause")
 		}
@@ -234,24 +234,24 @@ func TestLimiterRoom(t *testing.T) {
 		call := func(err error) {
 			_ = l.Do(t.Context(), Call{Operation: "Describe", Class: Read}, func(context.Context) error { return err })
 		}
-		if got := l.Room(Read); got != 3 {
-			t.Errorf("Room() of a full bucket = %d, want 3", got)
+		if got := l.room(Read); got != 3 {
+			t.Errorf("room() of a full bucket = %d, want 3", got)
 		}
 		call(nil)
 		call(nil)
-		if got := l.Room(Read); got != 1 {
-			t.Errorf("Room() after two calls = %d, want 1", got)
+		if got := l.room(Read); got != 1 {
+			t.Errorf("room() after two calls = %d, want 1", got)
 		}
 		time.Sleep(time.Second)
-		if got := l.Room(Read); got != 2 {
-			t.Errorf("Room() a second later = %d, want 2", got)
+		if got := l.room(Read); got != 2 {
+			t.Errorf("room() a second later = %d, want 2", got)
 		}
-		if got := l.Room(Write); got < 1_000_000 {
-			t.Errorf("Room() of a class without a limit = %d, want a high number", got)
+		if got := l.room(Write); got < 1_000_000 {
+			t.Errorf("room() of a class without a limit = %d, want a high number", got)
 		}
 		call(&targets.ThrottledError{RetryAfter: time.Minute, Err: errors.New("too many")})
-		if got := l.Room(Write); got != 0 {
-			t.Errorf("Room() during a pause = %d, want 0", got)
+		if got := l.room(Write); got != 0 {
+			t.Errorf("room() during a pause = %d, want 0", got)
 		}
 	})
 }

@@ -89,7 +89,7 @@ func (f *Fleet[N, G, C]) listMembers(ctx context.Context, groups map[N]*Group[G]
 		return
 	}
 	slices.SortFunc(others, func(a, b job) int { return a.last.listedAt.Compare(b.last.listedAt) })
-	spare := f.Limiter.Room(Read) - f.Limiter.limits.Calls[Read].Burst/reserve - len(due)
+	spare := f.Limiter.room(Read) - f.Limiter.limits.Calls[Read].Burst/reserve - len(due)
 	chosen := append(due, others[:max(0, min(len(others), spare))]...)
 	limit := listTime
 	if deadline, ok := ctx.Deadline(); ok {

@@ -66,8 +66,8 @@ func shardOf(id string) string {
 	return fmt.Sprintf("%02x", hash.Sum32()%shards)
 }
 
-// Learn sets the facts of a known instance, and its start time unless the argument is zero.
-func (m *Memory) Learn(id string, launched time.Time, facts *Facts) {
+// learn sets the facts of a known instance, and its start time unless the argument is zero.
+func (m *Memory) learn(id string, launched time.Time, facts *Facts) {
 	m.Change(id, func(record *Record) {
 		if !launched.IsZero() {
 			record.Launched = launched

@@ -81,13 +81,13 @@ func TestMemoryNotes(t *testing.T) {
 func TestMemoryLearns(t *testing.T) {
 	store := &targettest.Store{}
 	m := loaded(t, store, noon)
-	m.Learn("i-0", noon, &Facts{}) // unknown instance
+	m.learn("i-0", noon, &Facts{}) // unknown instance
 	if _, ok := m.Recall("i-0"); ok {
 		t.Error("Recall() of an unknown instance succeeded")
 	}
 	m.Update(&Member{ID: "i-1", Readiness: policy.ReadinessTrue}, noon)
 	facts := &Facts{Name: "web-1", Addresses: []string{"10.0.0.1"}, Labels: map[string]string{"role": "web"}}
-	m.Learn("i-1", noon.Add(-time.Hour), facts)
+	m.learn("i-1", noon.Add(-time.Hour), facts)
 	m.Save(noon)
 	if err := m.Failure(); err != nil {
 		t.Fatal(err)

@@ -13,17 +13,17 @@ import (
 func Rounds(b *testing.B, instances int, round func()) {
 	b.Helper()
 	b.ReportAllocs()
-	before := Busy(b)
+	before := busy(b)
 	for b.Loop() {
 		round()
 	}
-	for unit, spent := range map[string]time.Duration{"cpu-ms/1000": Busy(b) - before, "wall-ms/1000": b.Elapsed()} {
+	for unit, spent := range map[string]time.Duration{"cpu-ms/1000": busy(b) - before, "wall-ms/1000": b.Elapsed()} {
 		b.ReportMetric(float64(spent.Microseconds())/float64(b.N)/float64(instances), unit)
 	}
 }
 
-// Busy returns the CPU time that this process has used.
-func Busy(b *testing.B) time.Duration {
+// busy returns the CPU time that this process has used.
+func busy(b *testing.B) time.Duration {
 	b.Helper()
 	var usage unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {
