@@ -353,7 +353,7 @@ func hold(k key, members []*member) *policy.Hold {
 		}
 		if message != "" {
 			return &policy.Hold{
-				Reason:  ComposeUpdateInProgress,
+				Reason:  composeUpdateInProgress,
 				Message: fmt.Sprintf("Compose is replacing containers of service %q of project %q: %s; if no update is in progress, run \"docker compose up -d %s\" again", k.service, k.project, message, k.service),
 			}
 		}

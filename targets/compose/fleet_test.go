@@ -137,20 +137,20 @@ func TestUnscalableServices(t *testing.T) {
 		reason  string
 		words   []string
 	}{
-		{"container_name", service{container: "front-1"}, FixedContainerName, []string{`container_name "front-1"`, "remove container_name"}},
+		{"container_name", service{container: "front-1"}, fixedContainerName, []string{`container_name "front-1"`, "remove container_name"}},
 		{
 			"port",
 			service{ports: nat.PortMap{"80/tcp": {{HostPort: "8080"}}}},
-			StaticHostPort,
+			staticHostPort,
 			[]string{"host port 8080", `publish "80" alone, or a range such as "8080-8089:80"`},
 		},
 		{
 			"address",
 			service{mode: "shop_front", networks: map[string]*network.EndpointSettings{"shop_front": {IPAMConfig: &network.EndpointIPAMConfig{IPv4Address: "172.18.0.9"}}}},
-			StaticIP,
+			staticIP,
 			[]string{"172.18.0.9", `network "shop_front"`, "remove ipv4_address"},
 		},
-		{"network of another container", service{mode: container.NetworkMode("container:" + strings.Repeat("ab", 32))}, SharedNetwork, []string{"container:abababababab", "replace network_mode with networks"}},
+		{"network of another container", service{mode: container.NetworkMode("container:" + strings.Repeat("ab", 32))}, sharedNetwork, []string{"container:abababababab", "replace network_mode with networks"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			i := newFakeEngine(t)
@@ -473,7 +473,7 @@ func TestFromZero(t *testing.T) {
 		name  string
 	}{{`network "shop_back"`, i.networks, "shop_back"}, {`volume "other"`, i.volumes, "other"}} {
 		i.with(func() { lack.there[lack.name] = false })
-		if got := read(t, f); got.Hold == nil || got.Hold.Reason != TemplateUnusable || !strings.Contains(got.Hold.Message, lack.what) || !strings.Contains(got.Hold.Message, "docker compose up -d web") {
+		if got := read(t, f); got.Hold == nil || got.Hold.Reason != templateUnusable || !strings.Contains(got.Hold.Message, lack.what) || !strings.Contains(got.Hold.Message, "docker compose up -d web") {
 			t.Errorf("hold without %s = %+v", lack.what, got.Hold)
 		}
 		if err := scale(t, f, 1); !errors.Is(err, targets.ErrHeld) {
@@ -572,7 +572,7 @@ func TestSecretsNotStored(t *testing.T) {
 	f := started(t, i, store, func(c *Config) { *c.StoreSecrets = false })
 	read(t, f)
 	err := scale(t, f, 0)
-	if targets.Reason(err) != NoTemplate || !strings.Contains(err.Error(), "store_secrets is false") || !strings.Contains(err.Error(), "/run/secrets/token") {
+	if targets.Reason(err) != noTemplate || !strings.Contains(err.Error(), "store_secrets is false") || !strings.Contains(err.Error(), "/run/secrets/token") {
 		t.Errorf("SetReplicas(0) = %v with reason %q", err, targets.Reason(err))
 	}
 	mustScale(t, f, 3)

@@ -29,10 +29,10 @@ func limitsOf(m *member, inspected *container.InspectResponse) limits {
 			targets.ErrUnscalable, m.key.service, m.key.project, setting, wayOut, m.key.service)}}
 	}
 	if !replaced.MatchString(m.name) && namePrefix(m, inspected) == "" {
-		return refuse(FixedContainerName, fmt.Sprintf("container_name %q", m.name), "remove container_name from the service")
+		return refuse(fixedContainerName, fmt.Sprintf("container_name %q", m.name), "remove container_name from the service")
 	}
 	if mode := inspected.HostConfig.NetworkMode; mode.IsContainer() {
-		return refuse(SharedNetwork, fmt.Sprintf("the network of another container (network_mode, now %q)", shortMode(string(mode))), "replace network_mode with networks")
+		return refuse(sharedNetwork, fmt.Sprintf("the network of another container (network_mode, now %q)", shortMode(string(mode))), "replace network_mode with networks")
 	}
 	for _, name := range slices.Sorted(maps.Keys(inspected.NetworkSettings.Networks)) {
 		endpoint := inspected.NetworkSettings.Networks[name]
@@ -40,7 +40,7 @@ func limitsOf(m *member, inspected *container.InspectResponse) limits {
 			continue
 		}
 		if address := cmp.Or(endpoint.IPAMConfig.IPv4Address, endpoint.IPAMConfig.IPv6Address); address != "" {
-			return refuse(StaticIP, fmt.Sprintf("the fixed address %s in network %q", address, name), "remove ipv4_address and ipv6_address from the service's network")
+			return refuse(staticIP, fmt.Sprintf("the fixed address %s in network %q", address, name), "remove ipv4_address and ipv6_address from the service's network")
 		}
 	}
 	return portLimits(inspected.HostConfig, refuse)
@@ -57,7 +57,7 @@ func portLimits(c *container.HostConfig, refuse func(reason, setting, wayOut str
 				continue // the engine chooses the port
 			}
 			if count == 1 {
-				return refuse(StaticHostPort, fmt.Sprintf("host port %s for container port %s", binding.HostPort, port),
+				return refuse(staticHostPort, fmt.Sprintf("host port %s for container port %s", binding.HostPort, port),
 					fmt.Sprintf("publish %q alone, or a range such as \"%s-%d:%s\", and let a proxy find the containers", port.Port(), binding.HostPort, atoi(binding.HostPort)+9, port.Port()))
 			}
 			if found.most == nil || count < *found.most {

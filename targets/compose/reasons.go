@@ -4,39 +4,39 @@ import "github.com/hpad/hpad/policy"
 
 // The reasons for holds and errors.
 const (
-	// ComposeUpdateInProgress means that Compose is replacing containers of the service.
-	ComposeUpdateInProgress = "ComposeUpdateInProgress"
+	// composeUpdateInProgress means that Compose is replacing containers of the service.
+	composeUpdateInProgress = "ComposeUpdateInProgress"
 	// ServiceStopped means that all containers of the service were stopped, but not by hpad.
 	ServiceStopped = "ServiceStopped"
 	// DependencyNotReady means that a service in depends_on does not meet its condition.
 	DependencyNotReady = "DependencyNotReady"
-	// TemplateUnusable means that a service at 0 replicas cannot be started because an object
+	// templateUnusable means that a service at 0 replicas cannot be started because an object
 	// that a new replica needs is missing.
-	TemplateUnusable = "TemplateUnusable"
-	// NoTemplate means that the settings needed to start from 0 replicas cannot be stored.
-	NoTemplate = "NoTemplate"
-	// FixedContainerName means that the service has a container_name.
-	FixedContainerName = "FixedContainerName"
-	// StaticHostPort means that the service publishes a single host port.
-	StaticHostPort = "StaticHostPort"
-	// StaticIP means that the service has a fixed address.
-	StaticIP = "StaticIP"
-	// SharedNetwork means that the service uses the network of another container.
-	SharedNetwork = "SharedNetwork"
+	templateUnusable = "TemplateUnusable"
+	// noTemplate means that the settings needed to start from 0 replicas cannot be stored.
+	noTemplate = "NoTemplate"
+	// fixedContainerName means that the service has a container_name.
+	fixedContainerName = "FixedContainerName"
+	// staticHostPort means that the service publishes a single host port.
+	staticHostPort = "StaticHostPort"
+	// staticIP means that the service has a fixed address.
+	staticIP = "StaticIP"
+	// sharedNetwork means that the service uses the network of another container.
+	sharedNetwork = "SharedNetwork"
 	// ServiceNotFound means that the service has no container and hpad has not scaled it to 0, or
 	// that its project was removed since.
 	ServiceNotFound = "ServiceNotFound"
-	// ImageNotFound means that the image of the service no longer exists.
-	ImageNotFound = "ImageNotFound"
+	// imageNotFound means that the image of the service no longer exists.
+	imageNotFound = "ImageNotFound"
 	// StartFailed means that a new container could not be created or started.
 	StartFailed = "StartFailed"
 )
 
 // The conditions of services.
 const (
-	// ObsoleteReplicas means that hpad created replicas with the previous configuration while
+	// obsoleteReplicas means that hpad created replicas with the previous configuration while
 	// Compose was updating the service.
-	ObsoleteReplicas policy.ConditionType = "ObsoleteReplicas"
+	obsoleteReplicas policy.ConditionType = "ObsoleteReplicas"
 	// ContainersRestarted means that hpad has restarted failed containers.
 	ContainersRestarted policy.ConditionType = "ContainersRestarted"
 	// ContainersFailing means that containers have exited on their own or restart repeatedly.

@@ -180,7 +180,7 @@ func obsoleteNotice(k key, members []*member) *policy.Notice {
 		names = append(names, m.name)
 	}
 	return &policy.Notice{
-		Condition: ObsoleteReplicas, Reason: "RenewedMeanwhile",
+		Condition: obsoleteReplicas, Reason: "RenewedMeanwhile",
 		Message: fmt.Sprintf("Compose updated service %q while hpad was creating %s with the previous configuration; hpad replaces them", k.service, strings.Join(names, ", ")),
 	}
 }

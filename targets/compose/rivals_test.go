@@ -353,7 +353,7 @@ func TestReplacementFails(t *testing.T) {
 	s.hash = "hash-2"
 	i.renew(s, i.seen("shop")[:1])
 	f.quiet = composeQuiet
-	if text := condition(read(t, f), ObsoleteReplicas); !strings.Contains(text, "shop-web-2") {
+	if text := condition(read(t, f), obsoleteReplicas); !strings.Contains(text, "shop-web-2") {
 		t.Errorf("notice = %q, want shop-web-2", text)
 	}
 	f.background.Wait()

@@ -217,7 +217,7 @@ func unmet(members []*member, condition string) string {
 func (f *Fleet) scaleDown(ctx context.Context, c *change) error {
 	if c.to == 0 {
 		if err := f.takeTemplate(ctx, c.key, source(c.living), c.peers()); err != nil {
-			return &targets.ReasonError{Reason: NoTemplate, Err: fmt.Errorf("the last replica is not removed, because its settings cannot be stored: %w", err)}
+			return &targets.ReasonError{Reason: noTemplate, Err: fmt.Errorf("the last replica is not removed, because its settings cannot be stored: %w", err)}
 		}
 	}
 	known, failed := f.detailsOf(ctx, c.living, c.list.observed)

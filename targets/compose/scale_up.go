@@ -273,7 +273,7 @@ func explainStart(what, name string, r *blueprint, err error) error {
 	case errdefs.IsUnauthorized(err) || errdefs.IsPermissionDenied(err):
 		class = targets.ErrForbidden
 	case errdefs.IsNotFound(err) && contains(noImage):
-		reason = ImageNotFound
+		reason = imageNotFound
 		wayOut = fmt.Sprintf("; \"docker compose up -d\" restores image %q", r.Config.Image)
 	case slices.ContainsFunc(portTaken, contains):
 		wayOut = "; the port is in use"

@@ -106,7 +106,7 @@ func (f *Fleet) missing(ctx context.Context, b *blueprint) (string, error) {
 
 func unusable(k key, missing string) *policy.Hold {
 	return &policy.Hold{
-		Reason:  TemplateUnusable,
+		Reason:  templateUnusable,
 		Message: fmt.Sprintf("a replica of service %q of project %q needs %s, which no longer exists: run \"docker compose up -d %s\" once", k.service, k.project, missing, k.service),
 	}
 }

@@ -132,14 +132,14 @@ const InsufficientCapacity policy.ConditionType = "InsufficientCapacity"
 const (
 	// ResourcesExhausted: the eligible nodes are full.
 	ResourcesExhausted = "ResourcesExhausted"
-	// ConstraintsFiltered: no node satisfies the job's constraints.
-	ConstraintsFiltered = "ConstraintsFiltered"
-	// QuotaExhausted: a quota is reached.
-	QuotaExhausted = "QuotaExhausted"
-	// NoNodes: there is no node in the job's datacenters and node pool.
-	NoNodes = "NoNodes"
-	// AllocationsQueued: Nomad does not report a reason.
-	AllocationsQueued = "AllocationsQueued"
+	// constraintsFiltered: no node satisfies the job's constraints.
+	constraintsFiltered = "ConstraintsFiltered"
+	// quotaExhausted: a quota is reached.
+	quotaExhausted = "QuotaExhausted"
+	// noNodes: there is no node in the job's datacenters and node pool.
+	noNodes = "NoNodes"
+	// allocationsQueued: Nomad does not report a reason.
+	allocationsQueued = "AllocationsQueued"
 )
 
 type blockedStub struct {
@@ -214,7 +214,7 @@ func (r *scopeReading) unplaced(t *Target, job *jobState) *policy.Notice {
 		return nil
 	}
 	notice := &policy.Notice{
-		Condition: InsufficientCapacity, Reason: AllocationsQueued,
+		Condition: InsufficientCapacity, Reason: allocationsQueued,
 		Message: fmt.Sprintf("%d allocations of group %q are queued", waiting, t.Group),
 	}
 	if failed := r.failures[t.groupKey()]; failed != nil {
@@ -233,13 +233,13 @@ func (m *placement) why() (reason, words string) {
 			reasons = append(reasons, fmt.Sprintf(form, what, counts[what]))
 		}
 	}
-	reason = AllocationsQueued
+	reason = allocationsQueued
 	if m.NodesEvaluated == 0 {
-		reason = NoNodes
+		reason = noNodes
 		reasons = append(reasons, "no nodes were eligible for evaluation")
 	}
 	if m.NodesFiltered > 0 || len(m.ConstraintFiltered) > 0 {
-		reason = ConstraintsFiltered
+		reason = constraintsFiltered
 	}
 	add("class %q: %d nodes excluded by filter", m.ClassFiltered)
 	add("constraint %q: %d nodes excluded by filter", m.ConstraintFiltered)
@@ -250,7 +250,7 @@ func (m *placement) why() (reason, words string) {
 	add("class %q exhausted on %d nodes", m.ClassExhausted)
 	add("dimension %q exhausted on %d nodes", m.DimensionExhausted)
 	if len(m.QuotaExhausted) > 0 {
-		reason = QuotaExhausted
+		reason = quotaExhausted
 		reasons = append(reasons, fmt.Sprintf("quota limit hit %q", m.QuotaExhausted))
 	}
 	if len(reasons) == 0 {
@@ -302,7 +302,7 @@ func hold(job *jobState, t *Target, g *group) *policy.Hold {
 	}
 	wanted := func(g group) bool { return g.count > 0 }
 	if job.dead() && (g.count > 0 || job.spec.jobType == api.JobTypeBatch && slices.ContainsFunc(job.spec.groups, wanted)) {
-		return &policy.Hold{Reason: JobDead, Message: fmt.Sprintf("job %q is dead: all its allocations have ended; run it again", t.Job)}
+		return &policy.Hold{Reason: jobDead, Message: fmt.Sprintf("job %q is dead: all its allocations have ended; run it again", t.Job)}
 	}
 	for _, d := range job.deployments {
 		if d.JobCreateIndex != job.spec.createIndex {

@@ -24,9 +24,9 @@ import (
 // Nomad creates when the parameterized job is dispatched. The count is the number of pending and
 // running children. They end by themselves, so hpad dispatches missing children and stops none.
 
-// DispatchRejected is the reason for a dispatch that Nomad rejects, for example because the job
+// dispatchRejected is the reason for a dispatch that Nomad rejects, for example because the job
 // requires a payload.
-const DispatchRejected = "DispatchRejected"
+const dispatchRejected = "DispatchRejected"
 
 // maxPayload is Nomad's limit for the payload of a child, in bytes.
 const maxPayload = 16 << 10
@@ -301,7 +301,7 @@ func dispatchError(err error) error {
 	case status == http.StatusForbidden || status == http.StatusUnauthorized:
 		return fmt.Errorf("%w: %w; the token needs the capability dispatch-job", targets.ErrForbidden, answer)
 	case status != 0 && slices.ContainsFunc(rejections, func(text string) bool { return strings.Contains(body, text) }):
-		return reasoned(DispatchRejected, fmt.Errorf("%w: %w", targets.ErrUnscalable, answer))
+		return reasoned(dispatchRejected, fmt.Errorf("%w: %w", targets.ErrUnscalable, answer))
 	}
 	return writeError(err, &group{})
 }

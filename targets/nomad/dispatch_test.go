@@ -80,7 +80,7 @@ func TestDispatchWrites(t *testing.T) {
 		"a stopped job":      {func(i *fakeServer, _ *Fleet) { i.change("encode", func(j *fakeJob) { j.stopped = true }) }, 4, "2", targets.ErrHeld, "", 2},
 		"a missing payload": {func(i *fakeServer, _ *Fleet) {
 			i.change("encode", func(j *fakeJob) { j.extra = map[string]any{"PayloadRequired": true} })
-		}, 4, "2", targets.ErrUnscalable, DispatchRejected, 2},
+		}, 4, "2", targets.ErrUnscalable, dispatchRejected, 2},
 		"a missing right": {func(i *fakeServer, _ *Fleet) { i.forbidden["/v1/job/encode/dispatch"] = true }, 4, "2", targets.ErrForbidden, "", 2},
 		"an unreadable file": {func(_ *fakeServer, f *Fleet) {
 			f.config.Dispatch = map[string]Dispatch{"encode": {PayloadFile: "/missing"}}

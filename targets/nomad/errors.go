@@ -18,22 +18,22 @@ const (
 	DeploymentActive = "DeploymentActive"
 	// JobStopped: a stopped job's count has no effect.
 	JobStopped = "JobStopped"
-	// JobDead: all of the job's allocations have ended.
-	JobDead = "JobDead"
+	// jobDead: all of the job's allocations have ended.
+	jobDead = "JobDead"
 	// AllocationsComplete: a batch job has finished work, which Nomad would repeat.
 	AllocationsComplete = "AllocationsComplete"
-	// RegistrationDisabled: the scheduler configuration allows only management tokens to change
+	// registrationDisabled: the scheduler configuration allows only management tokens to change
 	// jobs.
-	RegistrationDisabled = "JobRegistrationDisabled"
-	// JobNotFound: the job does not exist, or was purged.
-	JobNotFound = "JobNotFound"
-	// GroupNotFound: the job has no group of that name.
-	GroupNotFound = "GroupNotFound"
-	// SystemJob and SysBatchJob: the job runs on every node, so it has no count.
-	SystemJob   = "SystemJob"
-	SysBatchJob = "SysBatchJob"
-	// PeriodicJob: only the jobs that such a job launches have allocations.
-	PeriodicJob = "PeriodicJob"
+	registrationDisabled = "JobRegistrationDisabled"
+	// jobNotFound: the job does not exist, or was purged.
+	jobNotFound = "JobNotFound"
+	// groupNotFound: the job has no group of that name.
+	groupNotFound = "GroupNotFound"
+	// systemJob and sysBatchJob: the job runs on every node, so it has no count.
+	systemJob   = "SystemJob"
+	sysBatchJob = "SysBatchJob"
+	// periodicJob: only the jobs that such a job launches have allocations.
+	periodicJob = "PeriodicJob"
 )
 
 func reasoned(reason string, err error) error { return &targets.ReasonError{Reason: reason, Err: err} }
@@ -41,7 +41,7 @@ func reasoned(reason string, err error) error { return &targets.ReasonError{Reas
 func jobError(err error) error {
 	err = readError(err)
 	if errors.Is(err, targets.ErrTargetNotFound) {
-		return reasoned(JobNotFound, err)
+		return reasoned(jobNotFound, err)
 	}
 	return err
 }
@@ -128,13 +128,13 @@ func writeError(err error, g *group) error {
 	case contains(textDeployment):
 		return &targets.HeldError{Hold: policy.Hold{Reason: DeploymentActive, Message: "Nomad rejects scaling while a deployment is active"}}
 	case contains(textDisabled):
-		return &targets.HeldError{Hold: policy.Hold{Reason: RegistrationDisabled, Message: "Nomad returned: " + strings.TrimSpace(body)}}
+		return &targets.HeldError{Hold: policy.Hold{Reason: registrationDisabled, Message: "Nomad returned: " + strings.TrimSpace(body)}}
 	case contains(textScalingBounds):
 		return &targets.OutOfRangeError{Min: g.min, Max: g.max, Err: answer}
 	case contains(textJobMaxCount):
 		return &targets.OutOfRangeError{Err: answer}
 	case contains(textNoGroup):
-		return reasoned(GroupNotFound, fmt.Errorf("%w: %w", targets.ErrUnscalable, answer))
+		return reasoned(groupNotFound, fmt.Errorf("%w: %w", targets.ErrUnscalable, answer))
 	case status < http.StatusInternalServerError, contains(textNoLeader), contains(textNoRegion):
 		err = jobError(err)
 		if errors.Is(err, targets.ErrForbidden) {

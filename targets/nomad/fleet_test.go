@@ -148,11 +148,11 @@ func TestUnscalable(t *testing.T) {
 		class         error
 		reason, words string
 	}{
-		"web/api":     {targets.ErrUnscalable, GroupNotFound, `job "web" has no task group "api"; its task groups are "app"`},
-		"host/app":    {targets.ErrUnscalable, SystemJob, `job "host" is of type "system"`},
-		"sweep/app":   {targets.ErrUnscalable, SysBatchJob, `job "sweep" is of type "sysbatch"`},
-		"nightly/app": {targets.ErrUnscalable, PeriodicJob, `job "nightly" is periodic`},
-		"nobody/app":  {targets.ErrTargetNotFound, JobNotFound, `no job "nobody" in namespace "default"`},
+		"web/api":     {targets.ErrUnscalable, groupNotFound, `job "web" has no task group "api"; its task groups are "app"`},
+		"host/app":    {targets.ErrUnscalable, systemJob, `job "host" is of type "system"`},
+		"sweep/app":   {targets.ErrUnscalable, sysBatchJob, `job "sweep" is of type "sysbatch"`},
+		"nightly/app": {targets.ErrUnscalable, periodicJob, `job "nightly" is periodic`},
+		"nobody/app":  {targets.ErrTargetNotFound, jobNotFound, `no job "nobody" in namespace "default"`},
 		"a/b/c/d/e":   {targets.ErrTargetNotFound, "", "must have the form job/group"},
 	} {
 		err := readAny(t, f, name).Err
@@ -189,7 +189,7 @@ func TestNotPlaced(t *testing.T) {
 	}
 	for n, want := range [][]policy.Notice{
 		{{Condition: InsufficientCapacity, Reason: ResourcesExhausted, Message: `3 allocations of group "app" are queued: resources exhausted on 1 nodes, dimension "memory" exhausted on 1 nodes`}},
-		{{Condition: InsufficientCapacity, Reason: AllocationsQueued, Message: `1 allocations of group "app" are queued`}},
+		{{Condition: InsufficientCapacity, Reason: allocationsQueued, Message: `1 allocations of group "app" are queued`}},
 	} {
 		if diff := cmp.Diff(want, readings[refs[n]].Notices); diff != "" {
 			t.Errorf("notices for %s (-want +got):\n%s", refs[n], diff)
@@ -198,7 +198,7 @@ func TestNotPlaced(t *testing.T) {
 	i.mu.Lock()
 	i.forbidden["/v1/evaluations"] = true
 	i.mu.Unlock()
-	if reading := readOne(t, f, "web/app"); len(reading.Notices) != 1 || reading.Notices[0].Reason != AllocationsQueued {
+	if reading := readOne(t, f, "web/app"); len(reading.Notices) != 1 || reading.Notices[0].Reason != allocationsQueued {
 		t.Errorf("notices without the reasons = %+v, want one", reading.Notices)
 	}
 	i.change("web", func(job *fakeJob) { job.stopped = true })
@@ -447,20 +447,20 @@ func TestWhyNoPlace(t *testing.T) {
 		failed        placement
 		reason, words string
 	}{
-		{placement{}, NoNodes, "no nodes were eligible for evaluation"},
-		{placement{NodesEvaluated: 2}, AllocationsQueued, "Nomad returned no reason"},
+		{placement{}, noNodes, "no nodes were eligible for evaluation"},
+		{placement{NodesEvaluated: 2}, allocationsQueued, "Nomad returned no reason"},
 		{
 			placement{NodesEvaluated: 2, NodesFiltered: 2, ConstraintFiltered: map[string]int{"${meta.rack} = a": 2}},
-			ConstraintsFiltered, `constraint "${meta.rack} = a": 2 nodes excluded by filter`,
+			constraintsFiltered, `constraint "${meta.rack} = a": 2 nodes excluded by filter`,
 		},
 		{
 			placement{NodesEvaluated: 2, NodesFiltered: 1, ClassFiltered: map[string]int{"big": 1}, NodesExhausted: 1, DimensionExhausted: map[string]int{"memory": 1, "cpu": 1}},
 			ResourcesExhausted, `class "big": 1 nodes excluded by filter, resources exhausted on 1 nodes, dimension "cpu" exhausted on 1 nodes, dimension "memory" exhausted on 1 nodes`,
 		},
-		{placement{NodesEvaluated: 2, NodesFiltered: 2}, ConstraintsFiltered, "Nomad returned no reason"},
-		{placement{NodesEvaluated: 2, ConstraintFiltered: map[string]int{"a": 1}}, ConstraintsFiltered, `constraint "a": 1 nodes excluded by filter`},
+		{placement{NodesEvaluated: 2, NodesFiltered: 2}, constraintsFiltered, "Nomad returned no reason"},
+		{placement{NodesEvaluated: 2, ConstraintFiltered: map[string]int{"a": 1}}, constraintsFiltered, `constraint "a": 1 nodes excluded by filter`},
 		{placement{NodesEvaluated: 2, NodesExhausted: 1, ClassExhausted: map[string]int{"big": 1}}, ResourcesExhausted, `resources exhausted on 1 nodes, class "big" exhausted on 1 nodes`},
-		{placement{NodesEvaluated: 2, QuotaExhausted: []string{"memory"}}, QuotaExhausted, `quota limit hit ["memory"]`},
+		{placement{NodesEvaluated: 2, QuotaExhausted: []string{"memory"}}, quotaExhausted, `quota limit hit ["memory"]`},
 	} {
 		if reason, words := c.failed.why(); reason != c.reason || words != c.words {
 			t.Errorf("why() of %+v = %s, %q, want %s, %q", c.failed, reason, words, c.reason, c.words)
@@ -586,12 +586,12 @@ func TestFinishedWork(t *testing.T) {
 		"batch, none complete":               {"batch", "running", 2, []*fakeAlloc{runs(), runs()}, ""},
 		"batch, scaled in":                   {"batch", "running", 1, []*fakeAlloc{runs(), {desired: "stop", client: "complete"}}, ""},
 		"batch, some failed":                 {"batch", "running", 2, []*fakeAlloc{runs(), {desired: "run", client: "failed"}}, ""},
-		"batch, allocations collected":       {"batch", "dead", 3, nil, JobDead},
-		"batch, all failed":                  {"batch", "dead", 1, []*fakeAlloc{{desired: "run", client: "failed"}}, JobDead},
+		"batch, allocations collected":       {"batch", "dead", 3, nil, jobDead},
+		"batch, all failed":                  {"batch", "dead", 1, []*fakeAlloc{{desired: "run", client: "failed"}}, jobDead},
 		"batch, scaled to zero":              {"batch", "dead", 0, []*fakeAlloc{{desired: "stop", client: "complete"}}, ""},
 		"service, some complete":             {"service", "running", 2, []*fakeAlloc{complete(), runs()}, ""},
-		"service, all complete":              {"service", "dead", 2, []*fakeAlloc{complete(), complete()}, JobDead},
-		"service, all failed":                {"service", "dead", 1, []*fakeAlloc{{desired: "run", client: "failed"}}, JobDead},
+		"service, all complete":              {"service", "dead", 2, []*fakeAlloc{complete(), complete()}, jobDead},
+		"service, all failed":                {"service", "dead", 1, []*fakeAlloc{{desired: "run", client: "failed"}}, jobDead},
 		"service, scaled to zero":            {"service", "dead", 0, []*fakeAlloc{{desired: "stop", client: "complete"}}, ""},
 		"service, not placed":                {"service", "pending", 2, nil, ""},
 	} {

@@ -205,11 +205,11 @@ func (s *specification) find(t *Target) (*group, error) {
 	}
 	switch {
 	case s.periodic:
-		return nil, unscalable(PeriodicJob, "job %q is periodic: each launch is a separate job, which can be a target", t.Job)
+		return nil, unscalable(periodicJob, "job %q is periodic: each launch is a separate job, which can be a target", t.Job)
 	case !s.parameterized && s.jobType != api.JobTypeService && s.jobType != api.JobTypeBatch:
-		reason := SystemJob
+		reason := systemJob
 		if s.jobType == api.JobTypeSysbatch {
-			reason = SysBatchJob
+			reason = sysBatchJob
 		}
 		return nil, unscalable(reason, "job %q is of type %q; only jobs of type service and batch have counts", t.Job, s.jobType)
 	}
@@ -220,7 +220,7 @@ func (s *specification) find(t *Target) (*group, error) {
 	for i := range s.groups {
 		names[i] = strconv.Quote(s.groups[i].name)
 	}
-	return nil, unscalable(GroupNotFound, "job %q has no task group %q; its task groups are %s", t.Job, t.Group, cmp.Or(strings.Join(names, ", "), "none"))
+	return nil, unscalable(groupNotFound, "job %q has no task group %q; its task groups are %s", t.Job, t.Group, cmp.Or(strings.Join(names, ", "), "none"))
 }
 
 // group returns a group by name. It returns nil for an unknown name, or if s is nil.

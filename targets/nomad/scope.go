@@ -371,7 +371,7 @@ func (r *scopeReading) group(t *targetState) (*group, error) {
 	case !t.job.listed && r.listErr != nil:
 		return nil, r.listErr
 	case !t.job.listed:
-		return nil, reasoned(JobNotFound, fmt.Errorf("%w: no job %q in %v", targets.ErrTargetNotFound, t.Job, t.scope()))
+		return nil, reasoned(jobNotFound, fmt.Errorf("%w: no job %q in %v", targets.ErrTargetNotFound, t.Job, t.scope()))
 	case t.job.err != nil:
 		return nil, t.job.err
 	}

@@ -14,10 +14,10 @@ const ProcessesFailing policy.ConditionType = "ProcessesFailing"
 
 // The reasons for ProcessesFailing.
 const (
-	ProcessNotStarted = "ProcessNotStarted"
-	// ProcessRestarting means that a process exited on its own, and is being restarted or was
+	processNotStarted = "ProcessNotStarted"
+	// processRestarting means that a process exited on its own, and is being restarted or was
 	// restarted recently.
-	ProcessRestarting = "ProcessRestarting"
+	processRestarting = "ProcessRestarting"
 )
 
 // failure is the last failure of an instance.
@@ -46,11 +46,11 @@ func (i *instance) lastFailure(now time.Time) failure {
 func (s *service) notice(now time.Time) *policy.Notice {
 	if s.launcher == nil {
 		if problem := s.config.check(); problem != "" {
-			return &policy.Notice{Condition: ProcessesFailing, Reason: ProcessNotStarted, Message: fmt.Sprintf("service %q cannot be started: %s", s.name, problem)}
+			return &policy.Notice{Condition: ProcessesFailing, Reason: processNotStarted, Message: fmt.Sprintf("service %q cannot be started: %s", s.name, problem)}
 		}
 		return nil
 	}
-	failing, most, reason := 0, 0, ProcessRestarting
+	failing, most, reason := 0, 0, processRestarting
 	var causes []string
 	names := map[string][]string{}
 	for _, i := range s.current {
@@ -60,7 +60,7 @@ func (s *service) notice(now time.Time) *policy.Notice {
 		}
 		failing, most = failing+1, max(most, found.times)
 		if !found.started {
-			reason = ProcessNotStarted
+			reason = processNotStarted
 		}
 		if names[found.text] == nil {
 			causes = append(causes, found.text)

@@ -294,12 +294,12 @@ func TestCrashLoop(t *testing.T) {
 		output = rest
 	}
 	// The notice remains for a while after a restart.
-	wantNotice(t, f, "c", ProcessRestarting, "times in a row: c-0: process ended: exit status 3")
+	wantNotice(t, f, "c", processRestarting, "times in a row: c-0: process ended: exit status 3")
 	scale(t, f, "c", 3)
-	wantNotice(t, f, "c", ProcessRestarting, "3 of 3 processes fail, up to ")
-	wantNotice(t, f, "c", ProcessRestarting, ": c-0, c-1, c-2: process ended: exit status 3")
+	wantNotice(t, f, "c", processRestarting, "3 of 3 processes fail, up to ")
+	wantNotice(t, f, "c", processRestarting, ": c-0, c-1, c-2: process ended: exit status 3")
 	scale(t, f, "c", 4)
-	wantNotice(t, f, "c", ProcessRestarting, ": c-0, c-1, c-2 and 1 more: process ended: exit status 3")
+	wantNotice(t, f, "c", processRestarting, ": c-0, c-1, c-2 and 1 more: process ended: exit status 3")
 	scale(t, f, "c", 0)
 	settled(t, f, "c", 0)
 	wantNotice(t, f, "c", "", "")
@@ -333,10 +333,10 @@ func TestNoticeEnds(t *testing.T) {
 		s.RestartBackoffMin, s.RestartBackoffMax = 50*time.Millisecond, 2*time.Second
 	})
 	f := start(t, w.open(t))
-	wantNotice(t, f, "c", ProcessRestarting, "times in a row: c-0: process ended: exit status 4")
+	wantNotice(t, f, "c", processRestarting, "times in a row: c-0: process ended: exit status 4")
 	w.touch(t, "mended", true)
 	settled(t, f, "c", 1)
-	wantNotice(t, f, "c", ProcessRestarting, "exit status 4")
+	wantNotice(t, f, "c", processRestarting, "exit status 4")
 	wantNotice(t, f, "c", "", "")
 }
 
@@ -363,8 +363,8 @@ func TestMissingProgram(t *testing.T) {
 		t.Errorf("Check() = %q, %v, want %q", found, err, want)
 	}
 	// Before Start.
-	wantNotice(t, f, "m", ProcessNotStarted, `service "m" cannot be started: exec: "/nonexistent/worker"`)
-	wantNotice(t, f, "n", ProcessNotStarted, `service "n" cannot be started: dir: stat /nonexistent`)
+	wantNotice(t, f, "m", processNotStarted, `service "m" cannot be started: exec: "/nonexistent/worker"`)
+	wantNotice(t, f, "n", processNotStarted, `service "n" cannot be started: dir: stat /nonexistent`)
 	wantNotice(t, f, "a", "", "")
 	start(t, f)
 	settled(t, f, "a", 1) // the other service is running
@@ -373,14 +373,14 @@ func TestMissingProgram(t *testing.T) {
 		t.Errorf("reading of a missing program = %+v, want 2 Pending instances", reading)
 	}
 	scale(t, f, "n", 1)
-	wantNotice(t, f, "n", ProcessNotStarted, "n-0: process did not start: dir: stat /nonexistent: no such file or directory")
+	wantNotice(t, f, "n", processNotStarted, "n-0: process did not start: dir: stat /nonexistent: no such file or directory")
 	eventually(t, func() string {
 		if output := w.output.String(); !strings.Contains(output, "hpad: m-0: process did not start: exec: \"/nonexistent/worker\": stat /nonexistent/worker: no such file or directory") {
 			return "output does not name the missing program: " + output
 		}
 		return ""
 	})
-	wantNotice(t, f, "m", ProcessNotStarted, ": m-0, m-1: process did not start: exec: \"/nonexistent/worker\": stat /nonexistent/worker: no such file or directory")
+	wantNotice(t, f, "m", processNotStarted, ": m-0, m-1: process did not start: exec: \"/nonexistent/worker\": stat /nonexistent/worker: no such file or directory")
 	wantNotice(t, f, "a", "", "")
 }
 
@@ -593,7 +593,7 @@ func TestReplacement(t *testing.T) {
 	replaced(f, third)
 	f = w.reload(t, f, func(s *Service) { s.Args = []string{"fourth"} })
 	eventually(t, func() string {
-		if got := serving(f).Notices; len(got) != 1 || got[0].Reason != NoFreePort {
+		if got := serving(f).Notices; len(got) != 1 || got[0].Reason != noFreePort {
 			return fmt.Sprintf("notices %+v", got)
 		}
 		return ""
@@ -768,7 +768,7 @@ func TestSurvival(t *testing.T) {
 			if err := syscall.Kill(last.leader(), syscall.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
-			wantNotice(t, f, "family", ProcessRestarting, "process ended")
+			wantNotice(t, f, "family", processRestarting, "process ended")
 			scale(t, f, "family", 0)
 			settled(t, f, "family", 0)
 			awaitDead(t, slices.Concat(w.lines("parents"), w.lines("children")))

@@ -269,7 +269,7 @@ func TestBlockedOutput(t *testing.T) {
 		t.Fatal(err)
 	}
 	settled(t, f, "y", 2)
-	wantNotice(t, f, "crash", ProcessRestarting, "times in a row")
+	wantNotice(t, f, "crash", processRestarting, "times in a row")
 	scale(t, f, "y", 1)
 	settled(t, f, "y", 1)
 	closeFleet(t, f)

@@ -39,7 +39,7 @@ func TestPortsOfOthers(t *testing.T) {
 			if err := syscall.Kill(f.services["a"].instances()[0].leader(), syscall.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
-			wantNotice(t, f, "a", ProcessRestarting, "signal: killed")
+			wantNotice(t, f, "a", processRestarting, "signal: killed")
 			occupy(t, address, basePort+1)
 			eventually(t, func() string {
 				if got := ports(settled(t, f, "a", 1)); !slices.Equal(got, []int{basePort + 2}) {
@@ -67,7 +67,7 @@ func TestNoFreePort(t *testing.T) {
 	w.alter("a", func(s *Service) { s.Ports = fmt.Sprint(basePort) })
 	release := occupy(t, "", basePort)
 	f := start(t, w.open(t))
-	wantNotice(t, f, "a", ProcessNotStarted, fmt.Sprintf("no port of \"%d-%d\" is free: port %[1]d is used by", basePort, basePort))
+	wantNotice(t, f, "a", processNotStarted, fmt.Sprintf("no port of \"%d-%d\" is free: port %[1]d is used by", basePort, basePort))
 	release()
 	settled(t, f, "a", 1)
 	wantNotice(t, f, "a", "", "")

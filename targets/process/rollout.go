@@ -10,8 +10,8 @@ import (
 	"github.com/hpad/hpad/targets/rollout"
 )
 
-// NoFreePort is a reason for rollout.ReplacementFailing.
-const NoFreePort = "NoFreePort"
+// noFreePort is a reason for rollout.ReplacementFailing.
+const noFreePort = "NoFreePort"
 
 // settled reports whether the instance is considered ready in a replacement. If the clock was set
 // back, the start time of an adopted process can be in the future.
@@ -98,7 +98,7 @@ func (s *service) replacement(now time.Time) *policy.Notice {
 		return rollout.WithReasons(s.progress.Notice(object, s.config.ProgressDeadline, now), unreadyReasons(fresh))
 	}
 	return &policy.Notice{
-		Condition: rollout.ReplacementFailing, Reason: NoFreePort,
+		Condition: rollout.ReplacementFailing, Reason: noFreePort,
 		Message: fmt.Sprintf("%s; all ports are in use: extend ports %q by %d for max_surge, or set max_unavailable to at least 1", c.State(object), s.ports, *s.config.MaxSurge),
 	}
 }

@@ -62,24 +62,24 @@ func TestScaleDuringBrokenReplacement(t *testing.T) {
 				s.Env = maps.Clone(s.Env)
 				s.Env["WORKER"], s.ProgressDeadline = "crash", time.Hour
 			})
-			wantWorking(t, f, 4, 5, ProcessRestarting, rollout.ReplacementInProgress)
+			wantWorking(t, f, 4, 5, processRestarting, rollout.ReplacementInProgress)
 			scale(t, f, "a", 8)
-			reading := wantWorking(t, f, 7, 9, ProcessRestarting, rollout.ReplacementInProgress)
+			reading := wantWorking(t, f, 7, 9, processRestarting, rollout.ReplacementInProgress)
 			for i, words := range []string{"exit status 3", "2 of 9 instances of service \"a\" use the new definition; 0 of them are ready; only 7 of 8 wanted"} {
 				if got := reading.Notices[i].Message; !strings.Contains(got, words) {
 					t.Errorf("notice %q lacks %q", got, words)
 				}
 			}
 			scale(t, f, "a", 6)
-			wantWorking(t, f, 6, 7, ProcessRestarting, rollout.ReplacementInProgress)
+			wantWorking(t, f, 6, 7, processRestarting, rollout.ReplacementInProgress)
 			change(func(s *Service) { s.ProgressDeadline = time.Second })
-			wantWorking(t, f, 6, 7, ProcessRestarting, rollout.ProgressDeadlineExceeded)
+			wantWorking(t, f, 6, 7, processRestarting, rollout.ProgressDeadlineExceeded)
 			scale(t, f, "a", 8)
-			wantWorking(t, f, 8, 9, ProcessRestarting, rollout.ProgressDeadlineExceeded)
+			wantWorking(t, f, 8, 9, processRestarting, rollout.ProgressDeadlineExceeded)
 			scale(t, f, "a", 4)
-			wantWorking(t, f, 4, 5, ProcessRestarting, rollout.ProgressDeadlineExceeded)
+			wantWorking(t, f, 4, 5, processRestarting, rollout.ProgressDeadlineExceeded)
 			scale(t, f, "a", 10) // uses all ports
-			wantWorking(t, f, 10, 11, NoFreePort)
+			wantWorking(t, f, 10, 11, noFreePort)
 			change(func(s *Service) {
 				s.Env = maps.Clone(s.Env)
 				s.Env["WORKER"], s.MaxUnavailable = "serve", 1
@@ -102,7 +102,7 @@ func TestRestartOfOldVersion(t *testing.T) {
 		s.Env["WORKER"] = "crash"
 	})
 	f = start(t, w.open(t))
-	wantWorking(t, f, 2, 3, ProcessRestarting, rollout.ReplacementInProgress)
+	wantWorking(t, f, 2, 3, processRestarting, rollout.ReplacementInProgress)
 	for _, i := range f.services["a"].instances() {
 		if slices.Contains(before, i.id) {
 			if err := syscall.Kill(i.leader(), syscall.SIGKILL); err != nil {
@@ -116,7 +116,7 @@ func TestRestartOfOldVersion(t *testing.T) {
 		}
 		return ""
 	})
-	after := ids(wantWorking(t, f, 2, 3, ProcessRestarting, rollout.ReplacementInProgress))
+	after := ids(wantWorking(t, f, 2, 3, processRestarting, rollout.ReplacementInProgress))
 	for _, id := range before {
 		if !slices.Contains(after, id) {
 			t.Errorf("instance %s was replaced by a broken version: %v", id, after)

@@ -13,9 +13,9 @@ import (
 	"github.com/hpad/hpad/targets/docker"
 )
 
-// NotSwarmManager is the reason for an error if the engine is not a manager, or if its swarm
+// notSwarmManager is the reason for an error if the engine is not a manager, or if its swarm
 // has no leader.
-const NotSwarmManager = "NotSwarmManager"
+const notSwarmManager = "NotSwarmManager"
 
 const notManager = "not a swarm manager"
 
@@ -74,7 +74,7 @@ func managerError(err error) error {
 		return err
 	}
 	return &targets.ReasonError{
-		Reason: NotSwarmManager,
+		Reason: notSwarmManager,
 		Err:    fmt.Errorf("%w; host must be a manager: see \"docker node ls\" and \"docker node promote\"", err),
 	}
 }

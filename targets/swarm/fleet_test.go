@@ -97,11 +97,11 @@ func TestUnscalable(t *testing.T) {
 		name, reason, text string
 		class              error
 	}{
-		{"agent", GlobalService, `service "agent" is global`, targets.ErrUnscalable},
-		{"batch", JobService, `service "batch" is a job`, targets.ErrUnscalable},
-		{"clean", JobService, `service "clean" is a job`, targets.ErrUnscalable},
-		{"none", ServiceNotFound, `there is no service "none"`, targets.ErrTargetNotFound},
-		{"id-of-agent", ServiceNotFound, `there is no service "id-of-agent"`, targets.ErrTargetNotFound},
+		{"agent", globalService, `service "agent" is global`, targets.ErrUnscalable},
+		{"batch", jobService, `service "batch" is a job`, targets.ErrUnscalable},
+		{"clean", jobService, `service "clean" is a job`, targets.ErrUnscalable},
+		{"none", serviceNotFound, `there is no service "none"`, targets.ErrTargetNotFound},
+		{"id-of-agent", serviceNotFound, `there is no service "id-of-agent"`, targets.ErrTargetNotFound},
 	} {
 		for call, err := range map[string]error{"Snapshot": read(t, f, test.name).Err, "SetReplicas": f.SetReplicas(t.Context(), ref(test.name), 2, "", "")} {
 			if !errors.Is(err, test.class) || targets.Reason(err) != test.reason || !strings.Contains(err.Error(), test.text) {
@@ -265,7 +265,7 @@ func TestLostUpdate(t *testing.T) {
 		}
 		return 0, ""
 	})
-	if err := f.SetReplicas(t.Context(), ref("web"), 3, version, ""); !errors.Is(err, targets.ErrTargetNotFound) || targets.Reason(err) != ServiceNotFound {
+	if err := f.SetReplicas(t.Context(), ref("web"), 3, version, ""); !errors.Is(err, targets.ErrTargetNotFound) || targets.Reason(err) != serviceNotFound {
 		t.Errorf("SetReplicas() of a service that was just removed = %v, want ErrTargetNotFound", err)
 	}
 }
@@ -280,9 +280,9 @@ func TestNoManager(t *testing.T) {
 	})
 	_, err := f.Snapshot(t.Context(), []targets.Ref{ref("web")})
 	for call, err := range map[string]error{"Snapshot": err, "SetReplicas": f.SetReplicas(t.Context(), ref("web"), 3, version, "")} {
-		if !errors.Is(err, targets.ErrTransient) || errors.Is(err, targets.ErrUnknownOutcome) || targets.Reason(err) != NotSwarmManager ||
+		if !errors.Is(err, targets.ErrTransient) || errors.Is(err, targets.ErrUnknownOutcome) || targets.Reason(err) != notSwarmManager ||
 			!strings.Contains(err.Error(), "host must be a manager") || !strings.Contains(err.Error(), i.host()) {
-			t.Errorf("%s() of a worker node = %v (%s), want %s with the host and a remedy", call, err, targets.Reason(err), NotSwarmManager)
+			t.Errorf("%s() of a worker node = %v (%s), want %s with the host and a remedy", call, err, targets.Reason(err), notSwarmManager)
 		}
 	}
 }

@@ -25,11 +25,11 @@ const maxFiltered = 20
 
 // The reasons for errors.
 const (
-	ServiceNotFound = "ServiceNotFound"
-	// GlobalService means that the service runs once on each node and has no count.
-	GlobalService = "GlobalService"
-	// JobService means that the service's tasks run to completion.
-	JobService = "JobService"
+	serviceNotFound = "ServiceNotFound"
+	// globalService means that the service runs once on each node and has no count.
+	globalService = "GlobalService"
+	// jobService means that the service's tasks run to completion.
+	jobService = "JobService"
 )
 
 // Snapshot lists the services and tasks. If some tasks may have failed, it also lists the ended
@@ -193,7 +193,7 @@ func notFound(name string, cause error) error {
 	if cause != nil {
 		err = fmt.Errorf("%w: %w", err, cause)
 	}
-	return &targets.ReasonError{Reason: ServiceNotFound, Err: err}
+	return &targets.ReasonError{Reason: serviceNotFound, Err: err}
 }
 
 // replicasOf returns a service's count, or an error if it has none.
@@ -205,9 +205,9 @@ func replicasOf(service *swarm.Service) (int32, error) {
 	case mode.Replicated != nil:
 		return 1, nil // this is the swarm's default
 	case mode.Global != nil:
-		return 0, &targets.ReasonError{Reason: GlobalService, Err: fmt.Errorf("%w: service %q is global: it runs once on each node; only replicated services have a count", targets.ErrUnscalable, service.Spec.Name)}
+		return 0, &targets.ReasonError{Reason: globalService, Err: fmt.Errorf("%w: service %q is global: it runs once on each node; only replicated services have a count", targets.ErrUnscalable, service.Spec.Name)}
 	}
-	return 0, &targets.ReasonError{Reason: JobService, Err: fmt.Errorf("%w: service %q is a job: its tasks run to completion; only replicated services have a count", targets.ErrUnscalable, service.Spec.Name)}
+	return 0, &targets.ReasonError{Reason: jobService, Err: fmt.Errorf("%w: service %q is a job: its tasks run to completion; only replicated services have a count", targets.ErrUnscalable, service.Spec.Name)}
 }
 
 // versionOf returns the version of a reading.

@@ -132,12 +132,12 @@ func TestClassed(t *testing.T) {
 		reason string
 		lost   bool
 	}{
-		{reply("org.freedesktop.systemd1.NoSuchUnit"), targets.ErrTargetNotFound, TemplateNotFound, false},
+		{reply("org.freedesktop.systemd1.NoSuchUnit"), targets.ErrTargetNotFound, templateNotFound, false},
 		{reply("org.freedesktop.systemd1.UnitMasked"), targets.ErrUnscalable, "", false},
-		{reply("org.freedesktop.systemd1.BadUnitSetting"), targets.ErrUnscalable, TemplateInvalid, false},
-		{reply("org.freedesktop.systemd1.OnlyByDependency"), targets.ErrUnscalable, TemplateInvalid, false},
+		{reply("org.freedesktop.systemd1.BadUnitSetting"), targets.ErrUnscalable, templateInvalid, false},
+		{reply("org.freedesktop.systemd1.OnlyByDependency"), targets.ErrUnscalable, templateInvalid, false},
 		{reply("org.freedesktop.systemd1.ShuttingDown"), targets.ErrHeld, "", false},
-		{reply("org.freedesktop.DBus.Error.AccessDenied"), targets.ErrForbidden, NotAllowed, false},
+		{reply("org.freedesktop.DBus.Error.AccessDenied"), targets.ErrForbidden, notAllowed, false},
 		{reply("org.freedesktop.DBus.Error.LimitsExceeded"), targets.ErrThrottled, "", false},
 		{reply("org.freedesktop.DBus.Error.NoReply"), targets.ErrTransient, "", true},
 		{reply("org.freedesktop.DBus.Error.ServiceUnknown"), targets.ErrTransient, "", false},

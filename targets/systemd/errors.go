@@ -13,18 +13,18 @@ import (
 
 // The reasons for errors and holds.
 const (
-	// TemplateNotFound means that the unit file does not exist.
-	TemplateNotFound = "TemplateNotFound"
+	// templateNotFound means that the unit file does not exist.
+	templateNotFound = "TemplateNotFound"
 	// TemplateAlias means that the template is an alias of a different template.
 	TemplateAlias = "TemplateAlias"
 	// TemplateMasked means that the template is masked.
 	TemplateMasked = "TemplateMasked"
-	// UnitMasked means that an instance is masked.
-	UnitMasked = "UnitMasked"
-	// TemplateInvalid means that the manager cannot load units from the file.
-	TemplateInvalid = "TemplateInvalid"
-	// NotAllowed means that hpad's user is not permitted to start and stop units.
-	NotAllowed = "NotAllowed"
+	// unitMasked means that an instance is masked.
+	unitMasked = "UnitMasked"
+	// templateInvalid means that the manager cannot load units from the file.
+	templateInvalid = "TemplateInvalid"
+	// notAllowed means that hpad's user is not permitted to start and stop units.
+	notAllowed = "NotAllowed"
 	// ShuttingDown means that the manager is shutting down.
 	ShuttingDown = "ShuttingDown"
 )
@@ -46,15 +46,15 @@ func refusalOf(err error, unit string) error {
 	}
 	own := strings.Contains(reply.Error(), unit)
 	refused := &refusedError{reason: fmt.Sprintf("%s (%s)", reply.Error(), reply.Name)}
-	class, reason := targets.ErrUnscalable, TemplateInvalid
+	class, reason := targets.ErrUnscalable, templateInvalid
 	switch reply.Name {
 	case "org.freedesktop.systemd1.UnitMasked":
 		if own {
-			reason = UnitMasked
+			reason = unitMasked
 		}
 	case "org.freedesktop.systemd1.NoSuchUnit":
 		if own {
-			class, reason = targets.ErrTargetNotFound, TemplateNotFound
+			class, reason = targets.ErrTargetNotFound, templateNotFound
 		}
 	case "org.freedesktop.systemd1.BadUnitSetting", "org.freedesktop.systemd1.LoadFailed", "org.freedesktop.systemd1.OnlyByDependency",
 		"org.freedesktop.systemd1.TransactionJobsConflicting", "org.freedesktop.systemd1.TransactionOrderIsCyclic":
@@ -85,15 +85,15 @@ func classify(err error) error {
 	replyErr := fmt.Errorf("%s (%s)", reply.Error(), reply.Name)
 	switch reply.Name {
 	case "org.freedesktop.systemd1.NoSuchUnit":
-		return &targets.ReasonError{Reason: TemplateNotFound, Err: fmt.Errorf("%w: %w", targets.ErrTargetNotFound, replyErr)}
+		return &targets.ReasonError{Reason: templateNotFound, Err: fmt.Errorf("%w: %w", targets.ErrTargetNotFound, replyErr)}
 	case "org.freedesktop.systemd1.UnitMasked":
 		return fmt.Errorf("%w: %w", targets.ErrUnscalable, replyErr)
 	case "org.freedesktop.systemd1.BadUnitSetting", "org.freedesktop.systemd1.LoadFailed", "org.freedesktop.systemd1.OnlyByDependency":
-		return &targets.ReasonError{Reason: TemplateInvalid, Err: fmt.Errorf("%w: %w", targets.ErrUnscalable, replyErr)}
+		return &targets.ReasonError{Reason: templateInvalid, Err: fmt.Errorf("%w: %w", targets.ErrUnscalable, replyErr)}
 	case "org.freedesktop.systemd1.ShuttingDown", "org.freedesktop.systemd1.TransactionIsDestructive":
 		return &targets.HeldError{Hold: shuttingDown(reply)}
 	case "org.freedesktop.DBus.Error.AccessDenied", "org.freedesktop.DBus.Error.AuthFailed", "org.freedesktop.DBus.Error.InteractiveAuthorizationRequired":
-		return &targets.ReasonError{Reason: NotAllowed, Err: fmt.Errorf("%w: %w; %s", targets.ErrForbidden, replyErr, polkitHint)}
+		return &targets.ReasonError{Reason: notAllowed, Err: fmt.Errorf("%w: %w; %s", targets.ErrForbidden, replyErr, polkitHint)}
 	case "org.freedesktop.DBus.Error.LimitsExceeded":
 		return &targets.ThrottledError{Err: replyErr}
 	case "org.freedesktop.DBus.Error.NoReply", "org.freedesktop.DBus.Error.Timeout", "org.freedesktop.DBus.Error.TimedOut", "org.freedesktop.DBus.Error.Disconnected":

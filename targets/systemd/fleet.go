@@ -90,7 +90,7 @@ func (f *Fleet) Close() error {
 func (f *Fleet) targetOf(name string) (*target, error) {
 	t, problem := parseTemplate(name)
 	if problem != "" {
-		return nil, &targets.ReasonError{Reason: TemplateNotFound, Err: fmt.Errorf("%w: %q: %s", targets.ErrTargetNotFound, name, problem)}
+		return nil, &targets.ReasonError{Reason: templateNotFound, Err: fmt.Errorf("%w: %q: %s", targets.ErrTargetNotFound, name, problem)}
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -213,11 +213,11 @@ func unusable(t template, files map[string]string) error {
 	state, found := files[t.file()]
 	switch {
 	case !found:
-		return &targets.ReasonError{Reason: TemplateNotFound, Err: fmt.Errorf("%w: unit file %s not found; after you create it, run systemctl daemon-reload", targets.ErrTargetNotFound, t.file())}
+		return &targets.ReasonError{Reason: templateNotFound, Err: fmt.Errorf("%w: unit file %s not found; after you create it, run systemctl daemon-reload", targets.ErrTargetNotFound, t.file())}
 	case isMasked(state):
 		return &targets.ReasonError{Reason: TemplateMasked, Err: fmt.Errorf("%w: %s is masked; run systemctl unmask %s", targets.ErrUnscalable, t.file(), t.file())}
 	case state == "bad":
-		return &targets.ReasonError{Reason: TemplateInvalid, Err: fmt.Errorf("%w: the manager cannot load %s; run systemd-analyze verify %s", targets.ErrUnscalable, t.file(), t.file())}
+		return &targets.ReasonError{Reason: templateInvalid, Err: fmt.Errorf("%w: the manager cannot load %s; run systemd-analyze verify %s", targets.ErrUnscalable, t.file(), t.file())}
 	case state == "alias":
 		return &targets.ReasonError{Reason: TemplateAlias, Err: fmt.Errorf("%w: %s is an alias; set the target to the template that it links to", targets.ErrUnscalable, t.file())}
 	}

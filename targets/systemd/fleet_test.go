@@ -222,7 +222,7 @@ func TestExternalStop(t *testing.T) {
 			r.wantSpec(4)
 			r.wantActive(1, 2, 3, 4)
 		}
-		r.wantNotice(UnitsMissing, UnitStopped, "worker@3.service")
+		r.wantNotice(UnitsMissing, unitStopped, "worker@3.service")
 		pass(backoff.Reset + time.Second)
 		r.read()
 		r.wantNotice(UnitsMissing, "", "")
@@ -379,7 +379,7 @@ func TestAllRejected(t *testing.T) {
 			return nil
 		})
 		err := r.set(5)
-		if !errors.Is(err, targets.ErrUnscalable) || targets.Reason(err) != TemplateInvalid || !strings.Contains(err.Error(), "database.service") {
+		if !errors.Is(err, targets.ErrUnscalable) || targets.Reason(err) != templateInvalid || !strings.Contains(err.Error(), "database.service") {
 			r.Errorf("SetReplicas() = %v, want ErrUnscalable with the missing unit", err)
 		}
 		if after := r.wantSpec(0); after.Version != before.Version {
@@ -419,8 +419,8 @@ func TestTemplates(t *testing.T) {
 	}{
 		"masked":         {targets.ErrUnscalable, TemplateMasked},
 		"masked-runtime": {targets.ErrUnscalable, TemplateMasked},
-		"bad":            {targets.ErrUnscalable, TemplateInvalid},
-		"":               {targets.ErrTargetNotFound, TemplateNotFound},
+		"bad":            {targets.ErrUnscalable, templateInvalid},
+		"":               {targets.ErrTargetNotFound, templateNotFound},
 		"static":         {nil, ""},
 		"enabled":        {nil, ""},
 	} {
@@ -508,7 +508,7 @@ func TestRejected(t *testing.T) {
 		r.m.refuses(denied("start"))
 		err := r.set(4)
 		partial, ok := errors.AsType[*targets.PartialError](err)
-		if !ok || partial.Reached != 2 || !errors.Is(err, targets.ErrForbidden) || targets.Reason(err) != NotAllowed || !strings.Contains(err.Error(), "polkit") {
+		if !ok || partial.Reached != 2 || !errors.Is(err, targets.ErrForbidden) || targets.Reason(err) != notAllowed || !strings.Contains(err.Error(), "polkit") {
 			r.Errorf("SetReplicas() = %v, want a PartialError with 2 reached and a hint about polkit", err)
 		}
 		r.open()

@@ -29,9 +29,9 @@ const (
 	// UnitRestarting means that an instance has ended, and waits for its own Restart= or was
 	// restarted recently.
 	UnitRestarting = "UnitRestarting"
-	// UnitStopped means that an instance that hpad started has ended or was stopped, and is
+	// unitStopped means that an instance that hpad started has ended or was stopped, and is
 	// restarted.
-	UnitStopped = "UnitStopped"
+	unitStopped = "UnitStopped"
 	// StartRefused means that an instance could not be restarted.
 	StartRefused = "StartRefused"
 )
@@ -122,7 +122,7 @@ func (s *state) missingNotice(units map[int32]unit) *policy.Notice {
 	case problem != "":
 		return &policy.Notice{Condition: UnitsMissing, Reason: StartRefused, Message: fmt.Sprintf("%s should be running but cannot be started: %s", joinNames(names), problem)}
 	}
-	return &policy.Notice{Condition: UnitsMissing, Reason: UnitStopped, Message: joinNames(names) + " do not stay active: they exit on their own, a condition or dependency is not met, or an external command stops them"}
+	return &policy.Notice{Condition: UnitsMissing, Reason: unitStopped, Message: joinNames(names) + " do not stay active: they exit on their own, a condition or dependency is not met, or an external command stops them"}
 }
 
 func joinNames(names []string) string { return targets.FirstThree(names, ", ") }

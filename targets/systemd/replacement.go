@@ -14,9 +14,9 @@ import (
 	"github.com/hpad/hpad/targets/rollout"
 )
 
-// ChangeTimeUnknown is a reason for rollout.ReplacementFailing: hpad cannot determine when the
+// changeTimeUnknown is a reason for rollout.ReplacementFailing: hpad cannot determine when the
 // definition of a unit changed.
-const ChangeTimeUnknown = "ChangeTimeUnknown"
+const changeTimeUnknown = "ChangeTimeUnknown"
 
 const (
 	// maxSurge is the number of instances above the count during a replacement.
@@ -103,7 +103,7 @@ func (t *target) replacementNotice(m members, units map[int32]unit, cache *detai
 	for _, index := range m.all() {
 		if d, _ := cache.get(t.template.unit(index)); d.definitionErr != nil {
 			return &policy.Notice{
-				Condition: rollout.ReplacementFailing, Reason: ChangeTimeUnknown,
+				Condition: rollout.ReplacementFailing, Reason: changeTimeUnknown,
 				Message: fmt.Sprintf("hpad cannot determine whether %s runs with its current definition (restart_on_change): %v", t.template.unit(index), d.definitionErr),
 			}
 		}

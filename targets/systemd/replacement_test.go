@@ -198,7 +198,7 @@ func TestNoReplacement(t *testing.T) {
 	})
 	runReplacement(t, func(r *fixture) {
 		r.m.set(func() { r.m.fileChanged = time.Now().Add(time.Hour) })
-		unchanged(r, ChangeTimeUnknown, "the change time of /etc/systemd/system/worker@.service is in the future")
+		unchanged(r, changeTimeUnknown, "the change time of /etc/systemd/system/worker@.service is in the future")
 	})
 }
 
