@@ -11,7 +11,6 @@ import (
 	"github.com/hpad/hpad/settings/webtest"
 	"github.com/hpad/hpad/test/internal/program"
 	"github.com/hpad/hpad/test/scale/sim"
-	"github.com/hpad/hpad/test/wait"
 )
 
 // exposition serves the document /loads in the text format of metrics.
@@ -56,6 +55,9 @@ var endpointFaults = []fault{
 // noScrape matches the start of the reason why an endpoint has no series.
 const noScrape = `the source returned no value.*; warning: job "loads": scrape https?://127.0.0.1:\d+/metrics: `
 
+// filesOfChunks is the number of files that an embedded source opens when a series has 120 samples.
+const filesOfChunks = 2
+
 // TestEndpoint runs all faults of endpoints at the same time, each with its own embedded source.
 func TestEndpoint(t *testing.T) {
 	t.Parallel()
@@ -65,32 +67,20 @@ func TestEndpoint(t *testing.T) {
 	add := func(f *front, more string) *victim {
 		source := fmt.Sprintf("e%d", count)
 		count++
+		w.files += filesOfChunks
 		fmt.Fprintf(&w.config, "[sources.%s]\nkind = \"embedded\"\n[[sources.%[1]s.scrape]]\njob = \"loads\"\naddresses = [%q]\ninterval = \"500ms\"\n%s\n", source, f.address, more)
 		v := &victim{world: w, front: f}
 		v.name, v.number = w.autoscalerOf("steady", source, func(number int) string { return fmt.Sprintf("query = 'load{service=%q}'", sim.JobID(number)) })
 		return v
 	}
 	var tests []subtest
-	// settled begins a fault and waits until its error, because a scrape in progress can see the next load.
-	settled := func(v *victim, name, why string, begin, end func()) subtest {
-		return subtest{name, func(t *testing.T, p *program.Program) {
-			v.withstand(t, p, func() {
-				begin()
-				wait.For(t, patience, "an error of "+v.name, func() (string, bool) {
-					text := view(t, p, v.name).Evaluation.Error
-					return text, text != ""
-				})
-			}, end, why)
-		}}
-	}
 	for _, fault := range endpointFaults {
-		v := add(newFront(t, honest), "")
-		tests = append(tests, settled(v, fault.name, fault.why, func() { v.misbehave(fault.do) }, v.heal))
+		tests = append(tests, add(newFront(t, honest), "").subtest(fault))
 	}
 	for value, why := range map[string]string{"NaN": "not a number", "+Inf": "infinite", "-5": "negative values are rejected", "1e300": `1e\+300 does not fit`} {
 		v := add(newFront(t, honest), "")
 		text := fmt.Sprintf("load{service=%q} %s\n", v.name, value)
-		tests = append(tests, settled(v, "returns "+value, why, func() { v.misbehave(respond(200, "text/plain; version=0.0.4", text)) }, v.heal))
+		tests = append(tests, v.subtest(fault{"returns " + value, respond(200, "text/plain; version=0.0.4", text), why}))
 	}
 	refusing := add(newFront(t, honest), "")
 	secure, ca := newSecureFront(t, honest)
@@ -108,8 +98,14 @@ func TestEndpoint(t *testing.T) {
 	}
 	w.runFaults(t, append(
 		tests,
-		settled(refusing, "refuses connections", noScrape+".*connection refused", refusing.close, refusing.listen),
-		settled(expired, "has an expired certificate", noScrape+".*certificate has expired", func() { expired.expire(true) }, func() { expired.expire(false) }),
-		settled(protected, "rejects a token", noScrape+`endpoint returned 401 Unauthorized: "rejected <redacted>"`, set("Another-Token-2"), set("Token-of-endpoint-1")),
+		subtest{"refuses connections", func(t *testing.T, p *program.Program) {
+			refusing.withstand(t, p, refusing.close, refusing.listen, noScrape+".*connection refused")
+		}},
+		subtest{"has an expired certificate", func(t *testing.T, p *program.Program) {
+			expired.withstand(t, p, func() { expired.expire(true) }, func() { expired.expire(false) }, noScrape+".*certificate has expired")
+		}},
+		subtest{"rejects a token", func(t *testing.T, p *program.Program) {
+			protected.withstand(t, p, set("Another-Token-2"), set("Token-of-endpoint-1"), noScrape+`endpoint returned 401 Unauthorized: "rejected <redacted>"`)
+		}},
 	))
 }

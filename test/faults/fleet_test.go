@@ -67,8 +67,13 @@ func TestFleet(t *testing.T) {
 		tests = append(tests, add(newFront(t, w.nomad)).subtest(fault))
 	}
 	for _, fault := range writeFaults {
-		fault.do = onWrites(fault.do)
-		tests = append(tests, add(newFront(t, w.nomad)).subtest(fault))
+		v := add(newFront(t, w.nomad))
+		tests = append(tests, subtest{fault.name, func(t *testing.T, p *program.Program) {
+			v.withstand(t, p, func() {
+				v.misbehave(onWrites(fault.do))
+				v.Ask(v.number, v.Truth(v.number).Count/2) // causes a write
+			}, v.heal, fault.why)
+		}})
 	}
 	w.runFaults(t, append(append(tests, connectionFaults(t, w.nomad, add)...),
 		subtest{"loses the response to an executed write", add(newFront(t, w.nomad)).lostResponse},

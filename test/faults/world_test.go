@@ -36,6 +36,8 @@ type world struct {
 	// without faults.
 	next   int
 	steady []string
+	// files is the number of files that hpad opens some time after its start.
+	files int
 
 	mu     sync.Mutex
 	writes []write
@@ -217,15 +219,15 @@ func (w *world) passes(p *program.Program) (sum float64) {
 	return sum
 }
 
-// wantNoLeak waits until the numbers of goroutines and descriptors and the memory use are close to
+// wantNoLeak waits until the numbers of goroutines and descriptors and the live heap are close to
 // their earlier values.
 func wantNoLeak(t testing.TB, p *program.Program, before program.Use) {
 	t.Helper()
-	const goroutines, descriptors, resident = 20, 20, 96 << 20
+	const goroutines, descriptors, heap = 20, 20, 16 << 20
 	wait.For(t, patience, "return of goroutines, descriptors and memory to the earlier values", func() (string, bool) {
 		now, err := p.Use()
 		return fmt.Sprintf("%+v, %v; before %+v", now, err, before), err == nil && now.Goroutines <= before.Goroutines+goroutines &&
-			now.Descriptors <= before.Descriptors+descriptors && now.Resident <= before.Resident+resident
+			now.Descriptors <= before.Descriptors+descriptors && now.Heap <= before.Heap+heap
 	})
 }
 
@@ -245,6 +247,7 @@ func (w *world) watched(t *testing.T, body func(p *program.Program)) {
 	p := w.start()
 	p.Passes(w.steady[0], 2)
 	before := uses(t, p)
+	before.Descriptors += w.files
 	end := w.watch(t, p)
 	body(p)
 	end()
@@ -298,21 +301,27 @@ func (v *victim) subtest(f fault) subtest {
 func (v *victim) awaitReported(t testing.TB, p *program.Program, why *regexp.Regexp) {
 	t.Helper()
 	p = p.With(t)
-	wait.For(t, patience, "failure of "+v.name+" in all outputs", func() (string, bool) {
-		_, ready, err := p.Ask(http.MethodGet, "/-/ready")
-		var absent []string
-		want := func(what string, found bool) {
-			if !found {
-				absent = append(absent, what)
-			}
-		}
-		want(fmt.Sprintf("/-/ready, %v", err), why.MatchString(unquoted(ready)))
-		want("the metric", p.Metric("hpad_autoscaler_failing", v.name)+p.Metric("hpad_autoscaler_metric_failed", v.name)+p.Metric("hpad_autoscaler_held", v.name) > 0)
-		want("get", regexp.MustCompile(`(?m)^`+v.name+` .*\S`).MatchString(p.Says("get")) && strings.Contains(p.Says("get"), "PROBLEM"))
-		explained := strings.Join(strings.Fields(p.Says("explain", v.name)), " ")
-		want("explain "+explained, why.MatchString(explained))
-		return "missing in " + strings.Join(absent, "; "), len(absent) == 0
-	})
+	problem := regexp.MustCompile(`(?m)^` + v.name + ` .*\S`)
+	for where, output := range map[string]func() (string, bool){
+		"/-/ready": func() (string, bool) {
+			_, ready, err := p.Ask(http.MethodGet, "/-/ready")
+			return fmt.Sprintf("%s, %v", ready, err), why.MatchString(unquoted(ready))
+		},
+		"/metrics": func() (string, bool) {
+			failed := p.Metric("hpad_autoscaler_failing", v.name) + p.Metric("hpad_autoscaler_metric_failed", v.name) + p.Metric("hpad_autoscaler_held", v.name)
+			return fmt.Sprint(failed), failed > 0
+		},
+		"hpad get": func() (string, bool) {
+			list := p.Says("get")
+			return list, problem.MatchString(list) && strings.Contains(list, "PROBLEM")
+		},
+		"hpad explain": func() (string, bool) {
+			explained := strings.Join(strings.Fields(p.Says("explain", v.name)), " ")
+			return explained, why.MatchString(explained)
+		},
+	} {
+		wait.For(t, patience, "failure of "+v.name+" in "+where, output)
+	}
 }
 
 // unquoted removes JSON escapes.
@@ -322,7 +331,8 @@ func unquoted(text string) string {
 
 // withstand starts a fault with begin, halves the load, and ends the fault with end. During the
 // fault, hpad must report an error that matches why, and must not change the count. Afterwards,
-// hpad must follow the load.
+// hpad must follow the load. The load changes only after the first error, because a request that
+// started before the fault could read the new load.
 func (v *victim) withstand(t testing.TB, p *program.Program, begin, end func(), why string) {
 	t.Helper()
 	before := v.Truth(v.number).Count
@@ -331,15 +341,15 @@ func (v *victim) withstand(t testing.TB, p *program.Program, begin, end func(), 
 		return a.Evaluation.Error, a.Evaluation.Error == ""
 	})
 	begin()
-	v.Ask(v.number, before/2)
 	matches := regexp.MustCompile(why)
 	wait.For(t, patience, "error of "+v.name+" with "+why, func() (string, bool) {
 		a := view(t, p, v.name)
 		text := a.Evaluation.Error
 		return fmt.Sprintf("%q of %+v", text, a.Evaluation), matches.MatchString(text)
 	})
-	v.awaitReported(t, p, matches)
+	v.Ask(v.number, before/2)
 	p.With(t).Passes(v.name, 2)
+	v.awaitReported(t, p, matches)
 	if now := v.Truth(v.number).Count; now != before || len(v.written(v.number)) > 0 {
 		t.Errorf("got %d instances, want %d: %+v", now, before, v.written(v.number))
 	}

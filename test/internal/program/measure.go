@@ -91,19 +91,28 @@ func sum(metrics, name, labels string) (sum float64) {
 // Use is a process's use of resources.
 type Use struct {
 	Goroutines, Descriptors int
-	// Resident is the memory in RAM, in bytes.
-	Resident int64
+	// Resident is the memory in RAM, and Heap the live part of the heap, both in bytes. Resident also
+	// contains garbage, of which there can be a multiple of Heap.
+	Resident, Heap int64
 }
 
-// Use returns the current use of resources.
+// Use returns the current use of resources, after a garbage collection.
 func (p *Program) Use() (Use, error) {
-	status, text, err := p.Ask(http.MethodGet, "/metrics?name[]=go_goroutines&name[]=process_open_fds&name[]=process_resident_memory_bytes")
-	if err == nil && status != http.StatusOK {
-		err = fmt.Errorf("/metrics: status %d: %s", status, text)
+	var text string
+	for _, path := range []string{"/debug/pprof/heap?gc=1", "/metrics?name[]=go_goroutines&name[]=process_open_fds&name[]=process_resident_memory_bytes&name[]=go_memstats_heap_alloc_bytes"} {
+		status, body, err := p.Ask(http.MethodGet, path)
+		if err == nil && status != http.StatusOK {
+			err = fmt.Errorf("%s: status %d: %s", path, status, body)
+		}
+		if err != nil {
+			return Use{}, err
+		}
+		text = body
 	}
 	return Use{
 		Goroutines:  int(sum(text, "go_goroutines", "")),
 		Descriptors: int(sum(text, "process_open_fds", "")),
 		Resident:    int64(sum(text, "process_resident_memory_bytes", "")),
-	}, err
+		Heap:        int64(sum(text, "go_memstats_heap_alloc_bytes", "")),
+	}, nil
 }
