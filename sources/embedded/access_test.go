@@ -75,6 +75,7 @@ func TestProtectedEndpoints(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		defer func() { _ = source.Close() }()
 		problems, err := source.Check(t.Context())
 		prefix := fmt.Sprintf(`job "static": scrape %s://%s/metrics: `, s.Scheme, address)
 		switch {

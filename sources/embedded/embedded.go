@@ -16,6 +16,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -125,8 +126,10 @@ func (s *Source) Close() error {
 	s.mu.Lock()
 	opened := s.store
 	s.closed, s.store = true, nil
-	for _, p := range s.pools {
-		p.stop()
+	if opened != nil && opened.trial == nil {
+		for _, p := range s.pools {
+			p.stop()
+		}
 	}
 	s.pools = nil
 	s.mu.Unlock()
@@ -135,7 +138,11 @@ func (s *Source) Close() error {
 		return nil
 	}
 	s.queries.Wait()
-	if err := opened.db.Close(); err != nil {
+	err := opened.db.Close()
+	if opened.trial != nil {
+		return errors.Join(err, os.RemoveAll(opened.dir))
+	}
+	if err != nil {
 		return fmt.Errorf("source %q: close directory %q: %w", s.name, s.dir, err)
 	}
 	return nil
@@ -161,31 +168,4 @@ func (s *Source) Problems() []string {
 	}
 	slices.Sort(problems)
 	return problems
-}
-
-// Check returns the Problems of a started source. For other sources, it scrapes every endpoint
-// once without storing samples, and returns the problems. If all scrapes failed, it returns an
-// error.
-func (s *Source) Check(ctx context.Context) ([]string, error) {
-	s.mu.Lock()
-	started := s.store != nil
-	s.mu.Unlock()
-	if started {
-		return s.Problems(), nil
-	}
-	var (
-		problems  []string
-		succeeded int
-	)
-	for i := range s.cfg.Scrape {
-		p := newPool(&s.cfg.Scrape[i], s.env.Discover, s.clients[i], nil)
-		good, found := p.probe(ctx)
-		succeeded += good
-		problems = append(problems, found...)
-	}
-	s.closeIdle()
-	if succeeded == 0 && len(problems) > 0 {
-		return problems, fmt.Errorf("source %q: no endpoint could be scraped: %s", s.name, problems[0])
-	}
-	return problems, nil
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -233,27 +232,6 @@ func TestDirectoryInUse(t *testing.T) {
 	}
 	if err := other.Close(); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestCheckWithoutStart(t *testing.T) {
-	good, bad := newExporter(t, "load 1\n"), newExporter(t, "load\n")
-	cfg := config(good.address(), bad.address())
-	cfg.Scrape[0].Interval, cfg.Scrape[0].Timeout = time.Minute, time.Minute
-	source, err := New("local", cfg, sources.Env{StateDir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	problems, err := source.Check(t.Context())
-	if err != nil || len(problems) != 1 || !strings.Contains(problems[0], bad.URL) {
-		t.Errorf("Check() = %q, %v, want one problem with %s", problems, err, bad.URL)
-	}
-	if _, err := os.Stat(source.dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("directory after Check() = %v, want no directory", err)
-	}
-	source.cfg.Scrape[0].Addresses = []string{bad.address()}
-	if _, err := source.Check(t.Context()); err == nil {
-		t.Error("Check() of endpoints that all fail = nil, want an error")
 	}
 }
 

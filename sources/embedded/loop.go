@@ -75,10 +75,18 @@ func (l *loop) run(ctx context.Context) {
 			return
 		case <-timer.C:
 		}
-		err := guard.Call(func() error { return l.scrapeOnce(ctx) })
-		l.failure.Store(&err)
+		l.attempt(ctx)
 		timer.Reset(time.Until(nextTick(time.Now(), l.scrape.Interval, offset)))
 	}
+}
+
+// attempt scrapes once and stores the error.
+func (l *loop) attempt(ctx context.Context) {
+	err := guard.Call(func() error { return l.scrapeOnce(ctx) })
+	if err == nil {
+		err = context.Cause(ctx)
+	}
+	l.failure.Store(&err)
 }
 
 // scrapeOffset returns an endpoint's offset within the interval. It distributes the scrapes over
@@ -129,9 +137,16 @@ func (l *loop) scrapeOnce(ctx context.Context) error {
 		return err
 	}
 	if a.dropped > 0 {
-		return fmt.Errorf("dropped samples that are out of order, duplicate, too old or too far in the future: %d", a.dropped)
+		return droppedError(a.dropped)
 	}
 	return nil
+}
+
+// droppedError is the number of dropped samples of a successful scrape.
+type droppedError int
+
+func (e droppedError) Error() string {
+	return fmt.Sprintf("dropped samples that are out of order, duplicate, too old or too far in the future: %d", int(e))
 }
 
 func (l *loop) scrapeWriter(now time.Time) *scrapeWriter {

@@ -1,10 +1,10 @@
 package embedded
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -226,9 +226,7 @@ func (p *pool) missing(selectors [][]*labels.Matcher) string {
 	defer p.mu.Unlock()
 	var problems []string
 	for _, l := range p.loops {
-		if !slices.ContainsFunc(selectors, func(matchers []*labels.Matcher) bool {
-			return p.scrape.HonorLabels || canMatch(matchers, l.endpoint.labels)
-		}) {
+		if !p.selectable(selectors, l.endpoint.labels) {
 			continue
 		}
 		if failure := l.failure.Load(); failure == nil {
@@ -250,6 +248,20 @@ func (p *pool) missing(selectors [][]*labels.Matcher) string {
 	return slices.Min(problems)
 }
 
+// selectable reports whether one of the selectors can select series of an endpoint with the given labels.
+func (p *pool) selectable(selectors [][]*labels.Matcher, own labels.Labels) bool {
+	return slices.ContainsFunc(selectors, func(matchers []*labels.Matcher) bool {
+		return p.scrape.HonorLabels || canMatch(matchers, own)
+	})
+}
+
+// size returns the number of endpoints.
+func (p *pool) size() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.loops)
+}
+
 // canMatch reports whether a series with the labels of an endpoint can match a selector. Other labels of
 // the series are unknown.
 func canMatch(matchers []*labels.Matcher, own labels.Labels) bool {
@@ -260,50 +272,36 @@ func (p *pool) describe(err error) string {
 	return fmt.Sprintf("job %q: %v", p.scrape.Job, err)
 }
 
-// probe scrapes every endpoint once without storing samples. It returns the number of successful
-// scrapes and the problems of the others.
-func (p *pool) probe(ctx context.Context) (int, []string) {
+// find looks up the endpoints for calls of scrapeOnce.
+func (p *pool) find(ctx context.Context) {
 	endpoints, unusable, err := p.lookUp(ctx)
-	var problems []string
-	if err != nil {
-		problems = append(problems, p.describe(err))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.failure, p.unusable = err, unusable
+	for _, e := range endpoints {
+		p.loops[e.key] = newLoop(e, p.scrape, p.client, p.store)
 	}
-	for _, err := range unusable {
-		problems = append(problems, p.describe(err))
-	}
-	failures := make([]error, len(endpoints))
+}
+
+// scrapeOnce scrapes every endpoint once. It returns the number of successful scrapes. The loops must not
+// run.
+func (p *pool) scrapeOnce(ctx context.Context) (scraped int) {
+	p.mu.Lock()
+	loops := slices.Collect(maps.Values(p.loops))
+	p.mu.Unlock()
 	var group guard.Group
 	group.SetLimit(maxProbes)
-	for i, e := range endpoints {
+	for _, l := range loops {
 		group.Go(func() error {
-			failures[i] = p.probeOne(ctx, e)
+			l.attempt(ctx)
 			return nil
 		})
 	}
-	_ = group.Wait()
-	good := 0
-	for i, err := range failures {
-		if err == nil {
-			good++
-			continue
+	_ = group.Wait() // each loop stores its own error
+	for _, l := range loops {
+		if err := *l.failure.Load(); err == nil || errors.As(err, new(droppedError)) {
+			scraped++
 		}
-		problems = append(problems, p.describe(fmt.Errorf("scrape %s: %w", endpoints[i].name, err)))
 	}
-	return good, problems
-}
-
-func (p *pool) probeOne(ctx context.Context, e endpoint) error {
-	var body bytes.Buffer
-	contentType, err := scraped(p.client, e.url, p.scrape.Timeout).fetch(ctx, &body)
-	if err != nil {
-		return err
-	}
-	count, err := eachSample(body.Bytes(), contentType, labels.NewSymbolTable(), func(sample scrapedSample) error {
-		_, err := newSeries(sample, e.labels, p.scrape.HonorLabels)
-		return err
-	})
-	if err == nil && p.scrape.SampleLimit > 0 && count > p.scrape.SampleLimit {
-		return fmt.Errorf("%d samples exceed the limit of %d (sample_limit)", count, p.scrape.SampleLimit)
-	}
-	return err
+	return scraped
 }

@@ -52,15 +52,23 @@ func (s *Source) missing(text string) []string {
 	return nil
 }
 
-// query first evaluates with the limit of a small query. If the query exceeds it, it waits for
-// the budget of a large query.
 func (s *Source) query(ctx context.Context, query sources.Query, at time.Time) (sources.Vector, error) {
 	opened, err := s.acquire()
 	if err != nil {
 		return sources.Vector{}, err
 	}
 	defer s.queries.Done()
+	if opened.trial == nil {
+		return s.limited(ctx, opened, query, opened.clock.Monotonic(at), at)
+	}
+	return opened.trial.query(ctx, opened, query, func(query sources.Query, now time.Time) (sources.Vector, error) {
+		return s.limited(ctx, opened, query, opened.clock.Monotonic(now), at)
+	})
+}
 
+// limited first evaluates with the limit of a small query. If the query exceeds it, it waits for
+// the budget of a large query.
+func (s *Source) limited(ctx context.Context, opened *store, query sources.Query, monotonic, at time.Time) (sources.Vector, error) {
 	steps := subquerySteps(query.Text)
 	if steps > int64(s.cfg.MaxSamples) {
 		return sources.Vector{}, &sources.QueryError{Err: fmt.Errorf("the subqueries have %d steps, more than max_samples = %d; use a longer step or a shorter range", steps, s.cfg.MaxSamples)}
@@ -72,7 +80,7 @@ func (s *Source) query(ctx context.Context, query sources.Query, at time.Time) (
 	defer claim.Release()
 	if s.small != nil {
 		if query.Diagnosis || steps <= s.env.Samples.Share() {
-			vector, err := s.evaluate(ctx, s.small, opened.db, query, opened.clock.Monotonic(at), at)
+			vector, err := s.evaluate(ctx, s.small, opened.db, query, monotonic, at)
 			if query.Diagnosis || !errors.As(err, new(promql.ErrTooManySamples)) {
 				return vector, err
 			}
@@ -81,11 +89,11 @@ func (s *Source) query(ctx context.Context, query sources.Query, at time.Time) (
 			return sources.Vector{}, err
 		}
 	}
-	return s.evaluate(ctx, s.engine, opened.db, query, opened.clock.Monotonic(at), at)
+	return s.evaluate(ctx, s.engine, opened.db, query, monotonic, at)
 }
 
-// evaluate runs a query at monotonic, the monotonic time that corresponds to the wall clock time
-// at. It copies the result, because the engine reuses its memory.
+// evaluate runs a query at the time monotonic; the values of the result have the wall clock time at. It
+// copies the result, because the engine reuses its memory.
 func (s *Source) evaluate(ctx context.Context, engine *promql.Engine, store storage.Queryable, query sources.Query, monotonic, at time.Time) (sources.Vector, error) {
 	var options promql.QueryOpts // nil means the engine's own lookback
 	if query.MaxAge > 0 {

@@ -40,6 +40,8 @@ type store struct {
 	dir        string
 	clock      *clock.Clock
 	background *errorLog
+	// trial is nil unless the source is checked without a start.
+	trial *trial
 	// failure is the error of the last commit.
 	failure atomic.Pointer[error]
 }

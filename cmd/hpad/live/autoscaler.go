@@ -1,6 +1,7 @@
 package live
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/hpad/hpad/daemon/kinds"
 	"github.com/hpad/hpad/daemon/observe"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/sources/embedded"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -24,8 +26,6 @@ type queryResult struct {
 	err   error
 	// age is the age of the newest samples; 0 if it is unknown.
 	age time.Duration
-	// skipped is set if the source has samples only while the daemon runs.
-	skipped bool
 }
 
 // checkAutoscaler reports findings about the target and the metrics of an autoscaler.
@@ -89,8 +89,10 @@ func (c *checker) checkInstances(key string, ref targets.Ref, notices []policy.N
 // the daemon.
 func (c *checker) checkMetric(key string, metric *policy.MetricSpec, in config.Input, target *observe.Target, read bool) {
 	result := c.results[queryKey{in.Source, in.Query, in.MaxAge}]
+	_, untestable := errors.AsType[*embedded.UntestableError](result.err)
 	switch {
-	case result.skipped:
+	case untestable:
+		c.note(key, fmt.Sprintf("%s %s: not tested: %v", metric.Type, metric.Name, result.err))
 		return
 	case result.err != nil:
 		c.problem(key, result.err.Error())

@@ -25,7 +25,6 @@ import (
 	"github.com/hpad/hpad/daemon/redact"
 	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/sources"
-	"github.com/hpad/hpad/sources/embedded"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/clock"
 )
@@ -86,6 +85,21 @@ type snapshot struct {
 	err      error
 }
 
+// summary returns the number of targets that were read, such as "2 targets" or "1 of 2 targets".
+func (s snapshot) summary(refs []targets.Ref) string {
+	read := 0
+	for _, ref := range refs {
+		if reading, ok := s.readings[ref]; ok && reading.Err == nil {
+			read++
+		}
+	}
+	all := explain.Plural(len(refs), "target")
+	if read < len(refs) {
+		return fmt.Sprintf("%d of %s", read, all)
+	}
+	return all
+}
+
 func (c *checker) note(key, text string) {
 	c.findings = append(c.findings, Finding{Key: key, Text: redact.Text(text)})
 }
@@ -129,7 +143,7 @@ func (c *checker) checkFleets(ctx context.Context) {
 			c.problem(key, err.Error())
 			continue
 		}
-		c.note(key, fmt.Sprintf("reads %s", explain.Plural(len(refs), "target")))
+		c.note(key, "reads "+c.snapshots[name].summary(refs))
 	}
 }
 
@@ -270,7 +284,7 @@ func (c *checker) query(ctx context.Context, name string, source sources.Source,
 			defer cancel()
 			vector, err := source.Query(ctx, query, now)
 			vector.Release() // the result is stored, and the next query needs the budget
-			r := queryResult{err: err, skipped: errors.Is(err, embedded.ErrNotStarted)}
+			r := queryResult{err: err}
 			r.found = &observe.Response{Vector: sources.Vector{Series: vector.Series, Warnings: vector.Warnings, Infos: vector.Infos}}
 			if err == nil && len(vector.Series) == 0 {
 				r.found.Absence = cmp.Or(vector.Absence, adapters.CauseOf(ctx, source, &query, now))
@@ -282,15 +296,8 @@ func (c *checker) query(ctx context.Context, name string, source sources.Source,
 		})
 	}
 	_ = group.Wait() // each result contains its own error
-	skipped := 0
 	for i, query := range queries {
-		if results[i].skipped {
-			skipped++
-		}
 		c.results[queryKey{name, query.Text, query.MaxAge}] = results[i]
-	}
-	if skipped > 0 {
-		c.note("sources."+name, explain.Plural(skipped, "query")+" skipped: this source has samples only while hpad runs")
 	}
 }
 

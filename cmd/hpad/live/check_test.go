@@ -8,9 +8,12 @@ import (
 	"math"
 	nethttp "net/http"
 	"net/http/httptest"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -254,7 +257,7 @@ func TestConnections(t *testing.T) {
 	w.source.results["q"] = vector(labeled(1))
 	w.source.check = []string{"server responds to queries; its version is 3.0.0"}
 	want := []string{
-		"fleets.shop: reads 2 targets",
+		"fleets.shop: reads 1 of 2 targets",
 		"sources.prom: server responds to queries; its version is 3.0.0",
 		"autoscalers.a.target: shop/web: 2 replicas desired, 2 running",
 		"autoscalers.a.metrics[0]: External m: 1 series, total 1",
@@ -328,14 +331,49 @@ func TestUnreachableFleet(t *testing.T) {
 	w.wantFindings(t, "! fleets.shop: list jobs: temporary failure: connection refused")
 }
 
-// TestSkipped checks that a query is skipped if its source has samples only while the daemon runs.
-func TestSkipped(t *testing.T) {
+// TestEmbedded checks the queries of a source that scrapes endpoints: a value, a rate of two scrapes, and a
+// query for samples from before the check. A query without endpoints is no problem, because the instances of
+// its target may not have started.
+func TestEmbedded(t *testing.T) {
+	var scrapes atomic.Int64
+	server := httptest.NewServer(nethttp.HandlerFunc(func(w nethttp.ResponseWriter, _ *nethttp.Request) {
+		_, _ = fmt.Fprintf(w, "load 12\nrequests_total %d\n", 1000*scrapes.Add(1))
+	}))
+	defer server.Close()
+	t.Setenv("TMPDIR", t.TempDir())
 	w := newWorld()
-	w.metric("a", policy.ExternalMetric, config.Input{Query: "q"})
-	w.source.errs["q"] = fmt.Errorf("source %q: %w", "prom", embedded.ErrNotStarted)
-	w.wantFindings(t,
-		"fleets.shop: reads 1 target",
-		`sources.prom: 1 query skipped: this source has samples only while hpad runs`,
-		"autoscalers.a.target: shop/web: 2 replicas desired, 2 running",
-	)
+	w.fleet.Add("idle", targettest.MemoryTarget{})
+	c := &embedded.Config{Dir: "/nonexistent", Scrape: []embedded.Scrape{
+		{Addresses: []string{server.Listener.Addr().String()}, Interval: time.Second / 10},
+		{Fleet: "shop", Target: "idle"},
+	}}
+	c.SetDefaults()
+	c.Scrape[0].Timeout = time.Minute
+	w.config.Sources["prom"] = config.Source{Name: "prom", Kind: "embedded", Config: c}
+	for name, query := range map[string]string{"a": "load", "b": "rate(requests_total[5m])", "c": "load offset 10m", "d": `load{job="static"} > 15`, "e": `load{job="idle"}`} {
+		w.metric(name, policy.ExternalMetric, config.Input{Query: query})
+	}
+	var got []string
+	for _, line := range w.check() {
+		if strings.Contains(line, ".metrics[0]") {
+			got = append(got, line)
+		}
+	}
+	want := []string{
+		`autoscalers\.a\.metrics\[0\]: External m: 1 series, total 12(, age .*)?`,
+		`autoscalers\.b\.metrics\[0\]: warning of the source: the check has samples of .*s only: longer ranges are shortened to this time.*`,
+		`autoscalers\.b\.metrics\[0\]: External m: 1 series, total [1-9]\d.*`,
+		`autoscalers\.c\.metrics\[0\]: External m: not tested: source "prom": query "load offset 10m": it needs samples from before the check`,
+		`! autoscalers\.d\.metrics\[0\]: .*its series exist, but its functions, comparisons or joins remove all of them`,
+		`autoscalers\.e\.metrics\[0\]: External m: not tested: source "prom": query .*: job "idle" has no endpoints now`,
+	}
+	if text := strings.Join(got, "\n"); !regexp.MustCompile("^" + strings.Join(want, "\n") + "$").MatchString(text) {
+		t.Errorf("findings:\n%s\nwant:\n%s", text, strings.Join(want, "\n"))
+	}
+	if n := scrapes.Load(); n != 2 {
+		t.Errorf("%d scrapes, want 2", n)
+	}
+	if left, err := os.ReadDir(os.TempDir()); err != nil || len(left) > 0 {
+		t.Errorf("temporary files after the check: %v, %v", left, err)
+	}
 }
