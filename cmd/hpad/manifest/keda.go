@@ -27,10 +27,11 @@ const (
 	kedaLabel = "scaledobject.keda.sh/name"
 )
 
-// The defaults of KEDA.
+// The defaults of KEDA, and the period in which the HPA controller reads the metrics.
 const (
 	kedaMaxReplicas     = 100
 	kedaPollingInterval = 30 // seconds
+	hpaPeriod           = 15 // seconds
 )
 
 // Trigger is the origin of a metric: a KEDA trigger, or the configuration of a metrics adapter.
@@ -119,6 +120,7 @@ type trigger struct {
 	Type       string            `json:"type"`
 	Name       string            `json:"name"`
 	MetricType string            `json:"metricType"`
+	Cached     bool              `json:"useCachedMetrics"`
 	Metadata   map[string]string `json:"metadata"`
 }
 
@@ -133,7 +135,7 @@ func (r *reader) scaledObject(node *yaml.Node, raw json.RawMessage, object *Obje
 	if len(r.errs) > before {
 		return autoscalingv2.HorizontalPodAutoscalerSpec{}
 	}
-	object.SyncPeriodSeconds = given.PollingInterval
+	object.setSyncPeriod(&given)
 	object.Modifiers = given.Advanced.ScalingModifiers
 	target := given.ScaleTargetRef
 	target.Kind = cmp.Or(target.Kind, "Deployment")
@@ -169,6 +171,31 @@ func (r *reader) scaledObject(node *yaml.Node, raw json.RawMessage, object *Obje
 	}
 	object.explainMinimum(&given, &spec)
 	return spec
+}
+
+// setSyncPeriod converts the polling interval. KEDA polls for its cache of metrics and to start a target
+// without instances; otherwise its HPA reads the metrics.
+func (o *Object) setSyncPeriod(given *scaledObject) {
+	interval := *cmp.Or(given.PollingInterval, new(int32(kedaPollingInterval)))
+	var cached []string
+	live := false
+	for i, trigger := range given.Triggers {
+		if trigger.Cached {
+			cached = append(cached, fmt.Sprintf("spec.triggers[%d].useCachedMetrics", i))
+		}
+		live = live || !trigger.Cached && trigger.Type != "cron"
+	}
+	starts := *cmp.Or(given.MinReplicaCount, new(int32(0))) == 0 || given.IdleReplicaCount != nil
+	switch {
+	case len(cached) > 0 && !live:
+		o.SyncPeriodSeconds = &interval
+		return
+	case given.PollingInterval != nil && starts && interval < hpaPeriod:
+		o.SyncPeriodSeconds = &interval
+	case given.PollingInterval != nil:
+		o.Notes = append(o.Notes, fmt.Sprintf("Not converted: pollingInterval = %d. KEDA's HPA reads the metrics every %d seconds, the default of sync_period.", interval, hpaPeriod))
+	}
+	o.NotConverted = append(o.NotConverted, cached...)
 }
 
 // explainMinimum adjusts the minimum to the triggers, and adds notes for a count of 0 that hpad
@@ -246,7 +273,7 @@ func (o *Object) pauseDirections(annotations map[string]string) {
 }
 
 // onMissing converts the fallback to the TOML key on_missing. It returns false if hpad has no
-// equivalent of the fallback's behavior.
+// equivalent of the fallback's behavior. KEDA counts the failures of each read by its HPA.
 func (s *scaledObject) onMissing() (text string, converted bool) {
 	if s.Fallback == nil {
 		return "", true
@@ -256,7 +283,7 @@ func (s *scaledObject) onMissing() (text string, converted bool) {
 	if !ok {
 		return "", false
 	}
-	after := s.Fallback.FailureThreshold * *cmp.Or(s.PollingInterval, new(int32(kedaPollingInterval)))
+	after := s.Fallback.FailureThreshold * hpaPeriod
 	return fmt.Sprintf("{ after = \"%ds\", use = %q }", after, use), true
 }
 
@@ -300,14 +327,33 @@ func (r *reader) triggerTarget(node *yaml.Node, path string, given trigger, key,
 		r.add(lineOf(node, path+".metadata."+key), "%s.metadata.%s: %v", path, key, err)
 		return autoscalingv2.MetricTarget{}
 	}
+	metricType, err := given.targetType()
+	if err != nil {
+		r.add(lineOf(node, path+".metricType"), "%s.metricType: %v", path, err)
+		return autoscalingv2.MetricTarget{}
+	}
 	value := resource.MustParse(text)
-	switch metricType := autoscalingv2.MetricTargetType(cmp.Or(given.MetricType, given.Metadata["type"])); metricType {
+	switch metricType {
 	case autoscalingv2.ValueMetricType:
 		return autoscalingv2.MetricTarget{Type: metricType, Value: &value}
 	case autoscalingv2.UtilizationMetricType:
 		return autoscalingv2.MetricTarget{Type: metricType, AverageUtilization: new(int32(value.Value()))}
 	}
 	return autoscalingv2.MetricTarget{Type: autoscalingv2.AverageValueMetricType, AverageValue: &value}
+}
+
+// targetType returns the type of a trigger's target value. KEDA rejects other types.
+func (t *trigger) targetType() (autoscalingv2.MetricTargetType, error) {
+	given, allowed := autoscalingv2.MetricTargetType(t.MetricType), []autoscalingv2.MetricTargetType{autoscalingv2.AverageValueMetricType, autoscalingv2.ValueMetricType}
+	if t.Type == "cpu" || t.Type == "memory" {
+		given, allowed[1] = cmp.Or(given, autoscalingv2.MetricTargetType(t.Metadata["type"])), autoscalingv2.UtilizationMetricType
+	} else {
+		given = cmp.Or(given, autoscalingv2.AverageValueMetricType)
+	}
+	if !slices.Contains(allowed, given) {
+		return "", fmt.Errorf("must be %s or %s for a %s trigger, not %q", allowed[0], allowed[1], t.Type, given)
+	}
+	return given, nil
 }
 
 // externalTrigger returns the query of a trigger. It is known only if the type is prometheus.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"gotest.tools/v3/golden"
 
@@ -46,7 +47,9 @@ func TestInvalidScaledObjects(t *testing.T) {
 		{"threshold of 0", fmt.Sprintf(trigger, "up", `"0"`), `f:7: ScaledObject shop/web: spec.triggers[0].metadata.threshold: "0" must be greater than 0`},
 		{"threshold as a number", fmt.Sprintf(trigger, "up", "3"), `f:7: ScaledObject shop/web: spec.triggers[0].metadata.threshold: must be string, not the number 3: write it in quotes, "3"`},
 		{"threshold with decimals", fmt.Sprintf(trigger, "up", "12.5"), `f:7: ScaledObject shop/web: spec.triggers[0].metadata.threshold: must be string, not the number 12.5: write it in quotes, "12.5"`},
-		{"flag as a bool", "  triggers:\n    - { type: cpu, metadata: { value: \"60\" } }\n    - type: prometheus\n      metadata:\n        query: up\n        ignoreNullValues: true\n", `f:11: ScaledObject shop/web: spec.triggers[1].metadata.ignoreNullValues: must be string, not the bool true: write it in quotes, "true"`},
+		{"type of prometheus", "  triggers:\n    - { type: prometheus, metricType: Utilization, metadata: { query: up, threshold: \"3\" } }\n", `f:7: ScaledObject shop/web: spec.triggers[0].metricType: must be AverageValue or Value for a prometheus trigger, not "Utilization"`},
+		{"type of cpu", "  triggers:\n    - { type: cpu, metadata: { value: \"60\" } }\n", `f:7: ScaledObject shop/web: spec.triggers[0].metricType: must be AverageValue or Utilization for a cpu trigger, not ""`},
+		{"flag as a bool", "  triggers:\n    - { type: cpu, metricType: Utilization, metadata: { value: \"60\" } }\n    - type: prometheus\n      metadata:\n        query: up\n        ignoreNullValues: true\n", `f:11: ScaledObject shop/web: spec.triggers[1].metadata.ignoreNullValues: must be string, not the bool true: write it in quotes, "true"`},
 		{"replicas of cron", "  triggers:\n    - { type: cron, metadata: { timezone: UTC, start: 0 8 * * *, end: 0 18 * * *, desiredReplicas: many } }\n", `f:7: ScaledObject shop/web: spec.triggers[0].metadata.desiredReplicas: must be a number of replicas, not "many"`},
 		{"activation", "  triggers:\n    - { type: kafka, metadata: { lagThreshold: \"3\", activationLagThreshold: some } }\n", `f:7: ScaledObject shop/web: spec.triggers[0].metadata.activationLagThreshold: "some" is not a quantity`},
 		{"no query", fmt.Sprintf(trigger, `""`, `"3"`), `f:7: ScaledObject shop/web: spec.triggers[0].metadata.query: is required`},
@@ -96,6 +99,37 @@ func TestPaused(t *testing.T) {
 		mode, text := conversions[0].Mode, conversions[0].TOML()
 		if active := c.Autoscalers["web"].Mode; mode != want || string(active) != want || strings.Contains(text, "# Paused in Kubernetes by autoscaling.keda.sh/paused") != (want != "") {
 			t.Errorf("%s: mode %q, active %q, want %q in\n%s", annotations, mode, active, want, text)
+		}
+	}
+}
+
+// TestPollingInterval checks that the polling interval becomes the period of the autoscaler only if it
+// determines when KEDA reads the metrics.
+func TestPollingInterval(t *testing.T) {
+	const live, cached = `{ type: prometheus, metadata: { query: up, threshold: "3" } }`, `{ type: kafka, useCachedMetrics: true, metadata: { lagThreshold: "3" } }`
+	for _, test := range []struct {
+		spec, triggers string
+		period         time.Duration
+		note           string
+	}{
+		{"", live, 0, ""},
+		{"pollingInterval: 60", live, 0, "Not converted: pollingInterval = 60"},
+		{"pollingInterval: 5", live, 5 * time.Second, ""},
+		{"pollingInterval: 5, minReplicaCount: 1", live, 0, "Not converted: pollingInterval = 5"},
+		{"pollingInterval: 5, minReplicaCount: 2, idleReplicaCount: 1", live, 5 * time.Second, ""},
+		{"pollingInterval: 60, minReplicaCount: 1", cached, time.Minute, ""},
+		{"", cached, 30 * time.Second, ""},
+		{"pollingInterval: 60", cached + ", " + live, 0, "spec.triggers[0].useCachedMetrics"},
+		{"pollingInterval: 60", `{ type: cron, metadata: { timezone: UTC, start: 0 8 * * *, end: 0 18 * * *, desiredReplicas: "3" } }`, 0, "Not converted: pollingInterval = 60"},
+	} {
+		objects, _, err := manifest.Read("f", fmt.Appendf(nil, "apiVersion: keda.sh/v1alpha1\nkind: ScaledObject\nmetadata: { name: web }\n"+
+			"spec: { scaleTargetRef: { name: web }, triggers: [%s], %s }\n", test.triggers, test.spec))
+		if err != nil {
+			t.Fatal(test, err)
+		}
+		a := convert(objects, origin.Choices{})[0]
+		if notes := strings.Join(a.Notes, "\n"); a.SyncPeriod != test.period || !strings.Contains(notes, test.note) || strings.Contains(notes, "Not converted") != (test.note != "") {
+			t.Errorf("%+v: sync period %s, notes %s", test, a.SyncPeriod, notes)
 		}
 	}
 }

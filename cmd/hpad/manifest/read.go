@@ -44,7 +44,8 @@ type Object struct {
 
 	// Triggers maps the index of a metric in Spec to the KEDA trigger from which it was created.
 	Triggers map[int]Trigger
-	// SyncPeriodSeconds is the pollingInterval of a ScaledObject, or nil if it is not set.
+	// SyncPeriodSeconds is the pollingInterval of a ScaledObject if it determines when KEDA reads the
+	// metrics, and otherwise nil.
 	SyncPeriodSeconds *int32
 	// Mode restricts the autoscaler if KEDA pauses the ScaledObject, and is otherwise "". Paused
 	// describes the pause.
