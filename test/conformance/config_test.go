@@ -45,7 +45,11 @@ func (s *side) configure() {
 	for i := range s.scenario.Autoscalers {
 		a := &s.scenario.Autoscalers[i]
 		spec, there := s.world.Targets[a.Name].Spec(s.now())
-		if there && !a.Idle && !s.scenario.Labels {
+		switch text, converted := s.converted[a.Name]; {
+		case !there || a.Idle || s.scenario.Labels:
+		case converted:
+			p("%s", text)
+		default:
 			writeAutoscaler(p, a, &spec, s.scenario.FleetOf(i))
 		}
 	}

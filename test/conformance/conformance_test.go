@@ -114,6 +114,8 @@ type runner struct {
 	// url is the address of servePrometheus.
 	url string
 	dir string
+	// converted maps autoscalers to tables in TOML, which replace those of the scenarios for hpad.
+	converted map[string]string
 }
 
 func newRunner(t *testing.T, kubernetes string) *runner {
@@ -207,10 +209,16 @@ func different(all []*sim.Scenario, differences []sim.Difference) (found []*sim.
 // and the number of matching evaluations.
 func (r *runner) compare(all []*sim.Scenario) (differences []sim.Difference, same int) {
 	r.Helper()
+	return r.compareTo(all, all)
+}
+
+// compareTo is compare with other scenarios for upstream, in the same order and with the same names.
+func (r *runner) compareTo(all, others []*sim.Scenario) (differences []sim.Difference, same int) {
+	r.Helper()
 	var ours []sim.Played
 	var led []*sim.Scenario
-	for _, s := range all {
-		played, upstreams := play(r.T, clone(s), r.url), clone(s)
+	for i, s := range all {
+		played, upstreams := play(r.T, clone(s), r.url, r.converted), clone(others[i])
 		if s.Led {
 			sim.Lead(upstreams, &played)
 		}

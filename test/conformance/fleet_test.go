@@ -28,7 +28,7 @@ func addKinds() {
 		Name: "world", Samples: true, LabelPlace: "the scenario",
 		Config:    func() targets.Config { return new(fleetConfig) },
 		Target:    func() targets.Target { return new(targetConfig) },
-		Reference: targets.Reference{Paths: []string{"{service}"}, Example: "svc"},
+		Reference: targets.Reference{Paths: []string{"{service}"}, Example: "svc", Workload: "{name}"},
 	}
 	kinds.Sources["world"] = sources.Kind{Name: "world", Config: func() sources.Config { return new(sourceConfig) }}
 }

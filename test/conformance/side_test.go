@@ -28,6 +28,8 @@ type side struct {
 	// nonce is part of the configuration of fleets and sources. A reload with a different nonce
 	// replaces all of them.
 	nonce int
+	// converted is that of runner.
+	converted map[string]string
 	// step is the sum of all wall clock steps so far.
 	step    time.Duration
 	config  sim.Config
@@ -50,7 +52,7 @@ type process struct {
 	open, written map[string]time.Time
 }
 
-func play(t *testing.T, s *sim.Scenario, url string) (played sim.Played) {
+func play(t *testing.T, s *sim.Scenario, url string, converted map[string]string) (played sim.Played) {
 	played.Name = s.Name
 	dir, err := os.MkdirTemp(memory(), "conformance-")
 	if err != nil {
@@ -66,7 +68,8 @@ func play(t *testing.T, s *sim.Scenario, url string) (played sim.Played) {
 		sim.Begin()
 		own := &side{
 			t: t, scenario: s, world: sim.NewWorld(s, time.Now()), dir: dir, url: url + "/" + filepath.Base(dir), config: s.Config,
-			process: &process{open: map[string]time.Time{}, written: map[string]time.Time{}},
+			converted: converted,
+			process:   &process{open: map[string]time.Time{}, written: map[string]time.Time{}},
 		}
 		sides.Store(filepath.Base(dir), own)
 		defer sides.Delete(filepath.Base(dir))

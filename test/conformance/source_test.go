@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,7 +54,8 @@ type series struct {
 	value  float64
 }
 
-var queryForm = regexp.MustCompile(`^w\{(?:a="([^"]*)",)?m="(\d+)"\}$`)
+// queryForm matches the queries: the values of a metric of one autoscaler or of all, and a factor.
+var queryForm = regexp.MustCompile(`^w\{(?:a="([^"]*)",)?m="(\d+)"\}(?: \* (\d+))?$`)
 
 func (s *side) query(text string, at sim.Dur) (all []series, err error) {
 	parts := queryForm.FindStringSubmatch(text)
@@ -61,6 +63,7 @@ func (s *side) query(text string, at sim.Dur) (all []series, err error) {
 		return nil, fmt.Errorf("query %q", text)
 	}
 	metric, _ := strconv.Atoi(parts[2])
+	factor, _ := strconv.ParseFloat(cmp.Or(parts[3], "1"), 64)
 	for _, name := range s.world.Names {
 		if parts[1] != "" && parts[1] != name {
 			continue
@@ -86,7 +89,7 @@ func (s *side) query(text string, at sim.Dur) (all []series, err error) {
 			default:
 				labels["id"] = v.ID
 			}
-			all = append(all, series{labels, v.Value})
+			all = append(all, series{labels, v.Value * factor})
 		}
 	}
 	return all, nil
