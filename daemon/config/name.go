@@ -49,7 +49,7 @@ func Nearest(key string, allowed []string) string {
 	for _, candidate := range allowed {
 		d := min(distance(spelled, candidate), distance(key, candidate))
 		if strings.Contains("_"+spelled+"_", "_"+candidate+"_") || strings.HasPrefix(candidate, spelled+"_") {
-			d = min(d, 1)
+			d = min(d, 2) // a name with one wrong letter is more similar
 		}
 		if d < least && d < len(candidate) {
 			best, least = candidate, d

@@ -142,6 +142,7 @@ func TestVariedErrors(t *testing.T) {
 		{"max_replica=30", `autoscalers.web.max_replica: unknown key; did you mean "max_replicas"?`},
 		{"metric[0].average_value=60", `autoscalers.web.metric: unknown key; did you mean "metrics"?`},
 		{"metrics[0].activatoin=60", `autoscalers.web.metrics[0].activatoin: unknown key; did you mean "activation"?`},
+		{"metrics[0].avarage_value=60", `autoscalers.web.metrics[0].avarage_value: unknown key; did you mean "average_value"?`},
 		{"max_replicas=many", `autoscalers.web.max_replicas = "many": must be a whole number, not a string`},
 		{"max_replicas=1", `autoscalers.web.max_replicas = 1: must be at least min_replicas, which is 2`},
 		{"metrics[0].average_value=-5", `autoscalers.web.metrics[0].average_value = -5: must be greater than 0`},
