@@ -3,7 +3,9 @@
 package guide
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +17,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/test/internal/ports"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // Page is a documentation page with the environment of its commands.
@@ -30,8 +33,16 @@ type Page struct {
 	Skip map[string]string
 }
 
-// limit is the timeout for all commands of a page.
-const limit = 8 * time.Minute
+const (
+	// limit is the timeout for all commands of a page.
+	limit = 8 * time.Minute
+	// repeatLimit is the time for which a command runs again until its output is complete.
+	repeatLimit  = time.Minute
+	pollInterval = 20 * time.Millisecond
+)
+
+// repeatable matches commands that only read, and whose output changes with the fleet.
+var repeatable = regexp.MustCompile(`^hpad (describe|explain|get|history|instances|next) ?`)
 
 // mark is the prefix of the line that separates the outputs of two commands.
 const mark = "--- guide "
@@ -43,7 +54,8 @@ type step struct {
 }
 
 // Run runs the page and returns the output of each command. It fails the test if a command fails,
-// or if a line shown on the page is missing in the output.
+// or if a line shown on the page is missing in the output. The output of some commands changes as the
+// fleet does: they run again for up to a minute until it has all lines.
 func Run(t *testing.T, p *Page) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile(p.Path)
@@ -59,20 +71,22 @@ func Run(t *testing.T, p *Page) map[string]string {
 			t.Fatal(err)
 		}
 	}
-	var script strings.Builder
-	script.WriteString("set -e -o pipefail\n")
-	for n, s := range steps {
-		fmt.Fprintf(&script, "printf '\\n%s%d\\n'\n%s\n", mark, n, p.replaced(s.command))
-	}
-	parts := strings.Split(bash(t, p, script.String()), "\n"+mark)
 	said := map[string]string{}
-	for n, part := range parts[1:] {
-		_, printed, _ := strings.Cut(part, "\n")
-		said[strings.TrimSpace(steps[n].command)] = printed
-		if missing := Missing(steps[n].shown, printed); len(missing) > 0 {
-			t.Errorf("%s: the output of %s lacks\n%s\ngot\n%s", p.Path, steps[n].command, strings.Join(missing, "\n"), printed)
+	s := startShell(t, p)
+	for _, step := range steps {
+		var printed string
+		var missing []string
+		wait.Until(repeatLimit, func() (string, bool) {
+			printed = s.run(p.replaced(step.command))
+			missing = Missing(step.shown, printed)
+			return "", len(missing) == 0 || !repeatable.MatchString(step.command)
+		})
+		said[strings.TrimSpace(step.command)] = printed
+		if len(missing) > 0 {
+			t.Errorf("%s: the output of %s lacks\n%s\ngot\n%s", p.Path, step.command, strings.Join(missing, "\n"), printed)
 		}
 	}
+	s.end()
 	return said
 }
 
@@ -85,30 +99,106 @@ func (p *Page) replaced(text string) string {
 	return strings.NewReplacer(pairs...).Replace(text)
 }
 
-// bash runs a script and returns its output.
-func bash(t *testing.T, p *Page, script string) string {
+// shell is a bash that runs the commands of a page one after the other.
+type shell struct {
+	t      *testing.T
+	page   *Page
+	script io.WriteCloser
+	// log is the file with the output of all commands; the first read bytes belong to earlier ones.
+	log   string
+	read  int
+	steps int
+	// ended is closed when bash has exited with err.
+	ended chan struct{}
+	err   error
+}
+
+// startShell starts bash. When the test ends, it kills bash and the background processes of the
+// commands.
+func startShell(t *testing.T, p *Page) *shell {
 	t.Helper()
-	log, err := os.Create(filepath.Join(t.TempDir(), "output"))
+	s := &shell{t: t, page: p, log: filepath.Join(t.TempDir(), "output"), ended: make(chan struct{})}
+	log, err := os.Create(s.log)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = log.Close() }()
-	command := exec.CommandContext(t.Context(), "bash", "-c", script)
-	command.Dir, command.Env = p.Dir, append(os.Environ(), p.Environment...)
-	command.Stdout, command.Stderr = log, log
-	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) }
-	timer := time.AfterFunc(limit, func() { _ = command.Cancel() })
-	defer timer.Stop()
-	err = command.Run()
-	// Kill the script's background processes.
-	_ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL)
-	said, readErr := os.ReadFile(log.Name())
-	if err != nil || readErr != nil {
-		daemon, _ := os.ReadFile(filepath.Join(p.Dir, "hpad.log"))
-		t.Fatalf("%s: %v, %v\n%s\nhpad.log:\n%s", p.Path, err, readErr, said, daemon)
+	script, pipe, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
 	}
-	return string(said)
+	defer func() { _ = script.Close() }()
+	s.script = pipe
+	// Standard input stays empty, because a command could read the script from it.
+	command := exec.Command("bash", "/dev/fd/3")
+	command.Dir, command.Env = p.Dir, append(os.Environ(), p.Environment...)
+	command.Stdout, command.Stderr, command.ExtraFiles = log, log, []*os.File{script}
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	kill := func() { _ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL) }
+	timer := time.AfterFunc(limit, kill)
+	go func() {
+		s.err = command.Wait()
+		close(s.ended)
+	}()
+	t.Cleanup(func() {
+		timer.Stop()
+		kill()
+		<-s.ended
+		_ = pipe.Close()
+	})
+	s.write("exec 3<&-\nset -e -o pipefail\n")
+	return s
+}
+
+func (s *shell) write(text string) {
+	s.t.Helper()
+	if _, err := io.WriteString(s.script, text); err != nil && !errors.Is(err, syscall.EPIPE) { // bash has exited
+		s.t.Fatal(err)
+	}
+}
+
+// run runs a command and returns its output. The test fails if bash exits.
+func (s *shell) run(command string) string {
+	s.t.Helper()
+	s.steps++
+	end := fmt.Sprintf("\n%s%d\n", mark, s.steps)
+	s.write(fmt.Sprintf("%s\nprintf '\\n%s%d\\n'\n", command, mark, s.steps))
+	var printed string
+	for done := false; !done; {
+		select {
+		case <-s.ended:
+			s.fail()
+		case <-time.After(pollInterval):
+		}
+		text, err := os.ReadFile(s.log)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if printed, _, done = strings.Cut(string(text[s.read:]), end); done {
+			s.read += len(printed) + len(end)
+		}
+	}
+	return printed
+}
+
+// end ends bash and its background processes.
+func (s *shell) end() {
+	s.t.Helper()
+	_ = s.script.Close()
+	<-s.ended
+	if s.err != nil {
+		s.fail()
+	}
+}
+
+func (s *shell) fail() {
+	s.t.Helper()
+	said, _ := os.ReadFile(s.log)
+	daemon, _ := os.ReadFile(filepath.Join(s.page.Dir, "hpad.log"))
+	s.t.Fatalf("%s: %v\n%s\nhpad.log:\n%s", s.page.Path, s.err, said, daemon)
 }
 
 var (
