@@ -37,6 +37,13 @@ remove() {
 	[ $# -eq 0 ] || setsid podman rm --force --ignore "$@" >/dev/null 2>&1 </dev/null &
 }
 
+# start_abandoned starts the containers that "podman run" created more than a minute ago. If this
+# adapter is killed, "podman run" may end before it starts its container.
+start_abandoned() {
+	podman ps --all --quiet --filter "label=hpad.pool=$target" --filter status=created --filter until=1m |
+		while read -r id; do setsid podman start "$id" >/dev/null 2>&1 </dev/null & done
+}
+
 # instance prints one container as JSON.
 instance() {
 	id=$1 name=$2 started=$3
@@ -58,6 +65,7 @@ instance() {
 if [ "$call" = read ]; then
 	# shellcheck disable=SC2046 # IDs contain no spaces
 	remove $(printf '%s\n' "$leaving" | cut -d ' ' -f 1) # also after this adapter was killed
+	case $staying in *' Created'*) start_abandoned ;; esac
 	printf '{"count": %d, "instances": [' "$count"
 	printf '%s\n' "$containers" | grep . | {
 		comma=
