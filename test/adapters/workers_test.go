@@ -10,10 +10,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/exec"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // fleets is the directory of the adapters.
@@ -75,11 +75,7 @@ func TestWorkers(t *testing.T) {
 	if err := syscall.Kill(pids[0], syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(10 * time.Second); syscall.Kill(pids[0], 0) == nil; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("a killed worker does not end")
-		}
-	}
+	wait.Soon(t, "end of the killed worker", func() bool { return syscall.Kill(pids[0], 0) != nil })
 	scale(4, three.Version, targets.ErrConflict)
 	scale(1, read(2).Version, nil)
 	read(1)

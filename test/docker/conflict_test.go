@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/hpad/hpad/targets/compose"
 	"github.com/hpad/hpad/test/docker/dockertest"
 	"github.com/hpad/hpad/test/internal/world"
+	"github.com/hpad/hpad/test/wait"
 )
 
 // countReset checks that hpad accepts or restores a count that "docker compose up" has reset, even
@@ -69,9 +71,10 @@ func rangeOfPorts(t *testing.T, s *site) {
 	w := world.New(t, s.queued("range", 1, 5))
 	s.awaitReplicas(t, "range", 3)
 	w.Await("range", policy.ScalingLimited, "PlatformMax", "")
-	if shortage := w.View("range").Evaluation.Shortage; shortage == nil || shortage.String() != "wants 5, max 3 (PlatformMax)" {
-		t.Errorf("got shortage %v, want 5 wanted, max 3", shortage)
-	}
+	wait.For(t, patience, "shortage of 5 wanted, max 3", func() (string, bool) {
+		shortage := w.View("range").Evaluation.Shortage
+		return fmt.Sprint(shortage), shortage != nil && shortage.String() == "wants 5, max 3 (PlatformMax)"
+	})
 	var ports []int
 	for _, c := range s.replicas(t, "range", "web") {
 		ports = append(ports, int(c.Ports[0].PublicPort))

@@ -14,7 +14,7 @@ services:
   db:
     image: worker:1
     command: []
-    healthcheck: { test: [CMD, /worker, check], interval: 1s }
+    healthcheck: { test: [CMD, /worker, check], interval: 3s }
     networks: [back]
   web:
     image: volumes:1
@@ -30,7 +30,7 @@ services:
     env_file: [web.env]
     environment: { PLAIN: value, WORKER_FILES: "/etc/web.conf:/etc/content.conf:/etc/short.conf" }
     labels: { com.example.team: shop }
-    healthcheck: { test: [CMD, /worker, check], interval: 1s, timeout: 30s, retries: 5, start_period: 5s }
+    healthcheck: { test: [CMD, /worker, check], interval: 3s, timeout: 30s, retries: 5, start_period: 5s }
     networks:
       front: { aliases: [www, shop.example.com] }
       back: {}

@@ -64,9 +64,10 @@ average_utilization = 55
 	})
 	s.stays(t, w, "late", 4, 3)
 	w.Await("late", round.InstancesUnready, round.NotReady, "late-web-4: unhealthy: exit status 1 (since ")
-	if list, err := w.InstancesOf(t.Context(), "late"); err != nil || !slices.ContainsFunc(list.Instances, func(i api.Instance) bool { return strings.Contains(i.HealthOutput, "worker: 503") }) {
-		t.Errorf("no instance has the output of its health check: %+v, %v", list.Instances, err)
-	}
+	wait.For(t, patience, "output of a health check", func() (string, bool) {
+		list, err := w.InstancesOf(t.Context(), "late")
+		return fmt.Sprintf("%+v, %v", list, err), slices.ContainsFunc(list.Instances, func(i api.Instance) bool { return strings.Contains(i.HealthOutput, "worker: 503") })
+	})
 }
 
 // post sends a request to a worker.

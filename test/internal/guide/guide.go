@@ -37,7 +37,7 @@ const (
 	// limit is the timeout for all commands of a page.
 	limit = 8 * time.Minute
 	// repeatLimit is the time for which a command runs again until its output is complete.
-	repeatLimit  = time.Minute
+	repeatLimit  = 3 * time.Minute
 	pollInterval = 20 * time.Millisecond
 )
 
@@ -55,7 +55,7 @@ type step struct {
 
 // Run runs the page and returns the output of each command. It fails the test if a command fails,
 // or if a line shown on the page is missing in the output. The output of some commands changes as the
-// fleet does: they run again for up to a minute until it has all lines.
+// fleet does: they run again for up to three minutes until it has all lines.
 func Run(t *testing.T, p *Page) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile(p.Path)
