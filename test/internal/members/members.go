@@ -291,11 +291,11 @@ func (c *Cluster) Follows(fleet string, job, count int) {
 // Evaluated waits for a new evaluation of an autoscaler, as reported by a member.
 func (c *Cluster) Evaluated(m *Member, name string) api.Autoscaler {
 	c.t.Helper()
-	return c.evaluatedAfter(m, name, time.Now())
+	return c.EvaluatedAfter(m, name, time.Now())
 }
 
-// evaluatedAfter waits for an evaluation later than began.
-func (c *Cluster) evaluatedAfter(m *Member, name string, began time.Time) api.Autoscaler {
+// EvaluatedAfter waits for an evaluation later than began.
+func (c *Cluster) EvaluatedAfter(m *Member, name string, began time.Time) api.Autoscaler {
 	c.t.Helper()
 	var view api.Autoscaler
 	c.Await("a pass of "+name, func() (string, bool) {

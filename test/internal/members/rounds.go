@@ -359,7 +359,7 @@ func (r *rounds) refused(n int, owner *Member, count int) {
 // evaluatedAfter waits for an evaluation after a fault and checks its delay.
 func (r *rounds) evaluatedAfter(m *Member, name string, began time.Time) {
 	r.t.Helper()
-	r.evaluatedAfter(m, name, began)
+	r.EvaluatedAfter(m, name, began)
 	took := time.Since(began)
 	if r.longest = max(r.longest, took); took > inTime {
 		r.t.Errorf("%s was evaluated %s after the fault, want at most %s", name, took, inTime)
