@@ -187,7 +187,8 @@ else
 	other_tests() {
 		local separate='aws|azure|gce|docs|clouds|crash|monitoring|docker|etcd|nomad|nomadha|packages|page|scale'
 		engines "${packaged[@]##*/}" compose.sh dockerd.sh
-		tests 2 'e2e|faults|recipes|systemd|proxy' # the longest tests
+		tests 1 faults # its servers need a CPU
+		tests 2 'e2e|recipes|systemd|proxy'
 		engines promserver.sh conformance.sh
 		mapfile -t packages < <(go list ./test/... | grep -vE "/test/($separate|e2e|faults|recipes|systemd|proxy)\$")
 		run "${few[@]}" -p 2 "${packages[@]}"

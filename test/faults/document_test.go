@@ -93,21 +93,6 @@ func TestDocument(t *testing.T) {
 	w.runFaults(t, append(tests, tokenTests(t, w.prometheus, add)...))
 }
 
-// readArgument is the first argument with which this program prints the document at an address, as a program
-// of an exec source.
-const readArgument = "read-document"
-
-// printDocument prints the document at an address.
-func printDocument(address string) error {
-	response, err := http.Get(address) //nolint:gosec // a server of the test
-	if err != nil {
-		return err
-	}
-	defer func() { _ = response.Body.Close() }()
-	_, err = io.Copy(os.Stdout, response.Body)
-	return err
-}
-
 // programFaults lists scripts that replace the program of an exec source. why matches the error that hpad
 // reports.
 var programFaults = []struct{ name, script, why string }{
@@ -135,19 +120,22 @@ func install(t testing.TB, path, script string) {
 	}
 }
 
+// readLoads is a script that prints the document /loads of a server at HOST/PORT.
+const readLoads = `#!/bin/bash
+exec 3<>/dev/tcp/%s
+printf 'GET /loads HTTP/1.0\r\n\r\n' >&3
+sed '1,/^\r$/d' <&3
+`
+
 // TestProgram runs all faults of programs at the same time, each with its own exec source.
 func TestProgram(t *testing.T) {
 	t.Parallel()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	w := newWorld(t, 60, 3)
-	loads := newFront(t, w.prometheus).url() + "/loads"
+	loads := newFront(t, w.prometheus)
 	var tests []subtest
 	add := func(name, why string, begin func(path string)) {
 		source, path := fmt.Sprintf("p%d", len(tests)), filepath.Join(t.TempDir(), "program")
-		correct := fmt.Sprintf("#!/bin/sh\nexec %q %s %q\n", self, readArgument, loads)
+		correct := fmt.Sprintf(readLoads, strings.Replace(loads.address, ":", "/", 1))
 		install(t, path, correct)
 		fmt.Fprintf(&w.config, "[sources.%s]\nkind = \"exec\"\ncommand = [%q]\nformat = \"json\"\n%s\n", source, path, lasting)
 		v := &victim{world: w}

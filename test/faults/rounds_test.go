@@ -14,8 +14,7 @@ import (
 // memory must not grow from round to round.
 func TestRounds(t *testing.T) {
 	soak.Complete(t)
-	t.Parallel()
-	const serversPerKind, warmUp, hits = 4, 2, 2
+	const serversPerKind, warmUp, hits = 4, 1, 2
 	w := newWorld(t, 60, 1)
 	type server struct {
 		*front
@@ -56,7 +55,7 @@ func TestRounds(t *testing.T) {
 	}
 	before := uses(t, p)
 	before.Descriptors += w.files
-	for n := range soak.Rounds(4, 300) {
+	for n := range soak.Rounds(2, 300) {
 		round(warmUp + n)
 	}
 	wantNoLeak(t, p, before)
