@@ -77,10 +77,10 @@ func (b *Budget) Collect(ctx context.Context, query Query) (*Collector, error) {
 	return c, nil
 }
 
-// maxGrow is the maximum number of series for which Grow allocates memory.
+// maxGrow limits the series for which Grow allocates memory, because the budget counts only added ones.
 const maxGrow = 16 << 10
 
-// Grow allocates memory for n series.
+// Grow allocates memory for n series before the first Add. More or fewer can be added.
 func (c *Collector) Grow(n int) {
 	n = min(n, maxGrow)
 	c.series, c.seen = slices.Grow(c.series, n), make(map[[2]uint64]struct{}, n)

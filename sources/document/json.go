@@ -203,7 +203,7 @@ func numberOf(value any) (float64, error) {
 // contain the value, of which the innermost has precedence. It adds those with the given names, and with all
 // set also all short strings.
 func (d jsonDocument) label(c *sources.Collector, at spec.NormalizedPath, names []string, all bool) (err error) {
-	objects := make([]map[string]any, 0, 8) // from the outermost
+	var objects []map[string]any // from the outermost
 	value := d.root
 	for _, step := range at {
 		switch step := step.(type) {
