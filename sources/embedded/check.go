@@ -142,16 +142,18 @@ func (t *trial) query(ctx context.Context, from *store, query sources.Query, run
 	case older && from.contains(ctx, selectors):
 		vector.Release()
 		return sources.Vector{}, &UntestableError{"it needs samples from before the check"}
-	case t.without(selectors) != nil:
-		vector.Release()
-		return sources.Vector{}, &UntestableError{fmt.Sprintf("job %q has no endpoints now", t.without(selectors).scrape.Job)}
+	default:
+		if p := t.emptyPool(selectors); p != nil {
+			vector.Release()
+			return sources.Vector{}, &UntestableError{fmt.Sprintf("job %q has no endpoints now", p.scrape.Job)}
+		}
 	}
 	return vector, nil
 }
 
-// without returns the first pool without endpoints from which one of the selectors could select series, or
+// emptyPool returns the first pool without endpoints from which one of the selectors could select series, or
 // nil. It returns nil if scrapes or the discovery of other endpoints failed.
-func (t *trial) without(selectors [][]*labels.Matcher) (empty *pool) {
+func (t *trial) emptyPool(selectors [][]*labels.Matcher) (empty *pool) {
 	for _, p := range t.pools {
 		if p.missing(selectors) != "" {
 			return nil
