@@ -26,8 +26,8 @@ import (
 	"github.com/hpad/hpad/simulate"
 )
 
-// minStep is the minimum time between two points of a graph. Thin is the minimum time between points
-// older than Full. Points are stored for retention.
+// minStep is the minimum time between two points of a graph. thin is the minimum time between points
+// older than full. Points are stored for retention.
 const (
 	minStep   = api.GraphStep
 	thin      = api.GraphThin

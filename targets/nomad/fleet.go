@@ -200,7 +200,7 @@ func (s *snapshot) conclude(ctx context.Context, r *scopeReading) {
 		if *err = readError(*err); *err == nil {
 			continue
 		}
-		*err = fmt.Errorf("list jobs of %v: %w", r.at, capable(*err))
+		*err = fmt.Errorf("list jobs of %v: %w", r.at, withCapabilities(*err))
 	}
 	s.fleet.recordError(cmp.Or(r.err, r.unread))
 }

@@ -47,7 +47,7 @@ func (a *Agent) ScalingPolicies(ctx context.Context) ([]scaling.Policy, []error)
 	at := scope{region: s.config.Region, namespace: everyNamespace}
 	var stubs []policyStub
 	if _, err := readPages(ctx, s, at, list{path: "/v1/scaling/policies"}, func(stub *policyStub) { stubs = append(stubs, *stub) }); err != nil {
-		return nil, []error{fmt.Errorf("list the scaling policies: %w", capable(readError(err)))}
+		return nil, []error{fmt.Errorf("list the scaling policies: %w", withCapabilities(readError(err)))}
 	}
 	slices.SortFunc(stubs, compareTargets)
 	read := make([]*scaling.Policy, len(stubs))
@@ -84,15 +84,15 @@ func (s *session) policy(ctx context.Context, stub *policyStub) (*scaling.Policy
 		return nil, nil
 	}
 	if err != nil {
-		return nil, capable(err)
+		return nil, withCapabilities(err)
 	}
 	policy := found.of(stub.Target.Namespace, stub.Target.Job, stub.Target.Group)
 	policy.Type = found.Type
 	return &policy, nil
 }
 
-// capable adds the missing capabilities to an ErrForbidden.
-func capable(err error) error {
+// withCapabilities adds the capabilities that reading jobs needs to an ErrForbidden.
+func withCapabilities(err error) error {
 	if errors.Is(err, targets.ErrForbidden) {
 		return fmt.Errorf("%w; the token needs the capabilities list-jobs and read-job", err)
 	}
