@@ -25,13 +25,10 @@ func For(t testing.TB, limit time.Duration, what string, condition func() (seen 
 	}
 }
 
-// soon is the time limit of Soon.
-const soon = 3 * time.Minute
-
 // Soon is like For with a limit of three minutes.
 func Soon(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	For(t, soon, what, func() (string, bool) { return "it is missing", holds() })
+	For(t, 3*time.Minute, what, func() (string, bool) { return "it is missing", holds() })
 }
 
 // Until waits up to limit until condition returns true, and returns the last result of condition.
