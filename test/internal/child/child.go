@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -24,8 +23,7 @@ type Process struct {
 	Done <-chan struct{}
 }
 
-// Start runs a command. It changes only the fields of SysProcAttr that it needs, and removes the
-// settings of Go's garbage collection from the environment, because they are meant for the tests.
+// Start runs a command. It changes only the fields of SysProcAttr that it needs.
 func Start(command *exec.Cmd) (*Process, error) { return StartIn(command, nil) }
 
 // StartIn is like Start, but starts the command from a thread on which enter was called, for
@@ -36,9 +34,6 @@ func StartIn(command *exec.Cmd, enter func() error) (*Process, error) {
 		command.SysProcAttr = &syscall.SysProcAttr{}
 	}
 	command.SysProcAttr.Pdeathsig = syscall.SIGKILL
-	command.Env = slices.DeleteFunc(command.Environ(), func(variable string) bool {
-		return strings.HasPrefix(variable, "GOGC=") || strings.HasPrefix(variable, "GOMEMLIMIT=")
-	})
 	done := make(chan struct{})
 	started := make(chan error)
 	go func() {
