@@ -415,6 +415,26 @@ func (w *world) expectNoOperations() {
 	}
 }
 
+// TestUnsavedReturn checks that calls return an error until the return of draining instances to
+// service is saved, because a restart would drain them again.
+func TestUnsavedReturn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 3, newDrainer("web-0", "web-1", "web-2"))
+		w.scale(1)
+		w.store.Fail(errTest)
+		for range 2 { // the second call changes nothing
+			partial, ok := errors.AsType[*targets.PartialError](w.fleet.SetReplicas(t.Context(), w.ref, 3, "", "test decision"))
+			if !ok || partial.Reached != 3 || !errors.Is(partial, errTest) {
+				t.Errorf("SetReplicas() with a failing store = %v, want a PartialError with 3 reached", partial)
+			}
+		}
+		w.store.Fail(nil)
+		w.scale(3)
+		w.restart()
+		w.expect("after a restart", 3, 3, 3)
+	})
+}
+
 // TestRemovalWithoutDrain checks that a removal with a known outcome leaves no operation in the
 // store.
 func TestRemovalWithoutDrain(t *testing.T) {

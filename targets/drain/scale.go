@@ -91,6 +91,8 @@ func (w *write) do(ctx context.Context) error {
 		err = w.shrink(ctx)
 	case w.n > w.current.spec:
 		err = w.grow(ctx)
+	default:
+		err = w.saved(f.save(ctx, t))
 	}
 	if unchanged(err) {
 		f.locked(func(*tracker) { t.decide(w.reached) })
@@ -138,7 +140,13 @@ func (w *write) grow(ctx context.Context) error {
 			return err
 		}
 	}
-	if unsaved != nil { // a full disk does not prevent a scale-up: the record is saved later
+	return w.saved(unsaved)
+}
+
+// saved returns the result of a write that has reached its count. A full disk does not prevent a
+// scale-up: the record is saved later.
+func (w *write) saved(unsaved error) error {
+	if unsaved != nil {
 		return &targets.PartialError{Reached: w.n, Err: unsaved}
 	}
 	return nil

@@ -423,6 +423,9 @@ func TestStoreErrors(t *testing.T) {
 		t.Errorf("SetReplicas() on a full disk = %v, want %v in a PartialError with 2 reached", err, full)
 	}
 	settled(t, f, "b", 2) // a full disk does not prevent a scale-up
+	if err := f.SetReplicas(t.Context(), ref("b"), 2, "", "test"); !errors.Is(err, full) {
+		t.Errorf("SetReplicas() with the count that is not stored = %v, want %v", err, full)
+	}
 	if err := f.SetReplicas(canceled(t), ref("b"), 1, "", "test"); !errors.Is(err, context.Canceled) || errors.As(err, &partial) {
 		t.Errorf("SetReplicas() with a canceled context = %v, want only %v", err, context.Canceled)
 	}

@@ -199,18 +199,22 @@ func (s *service) set(ctx context.Context, n int32, version string) error {
 	}
 	defer s.writing.Release(1)
 	now, known := s.count()
-	if err := s.validateChange(now, known, n, version); err != nil || now.Replicas == n {
+	if err := s.validateChange(now, known, n, version); err != nil {
 		return err
 	}
-	next := count{Format: countFormat, Replicas: n, Version: now.Version + 1, Restarts: now.Restarts}
+	change := func(before count) count { return before } // an earlier call may not have stored the count
+	if now.Replicas != n {
+		next := count{Format: countFormat, Replicas: n, Version: now.Version + 1, Restarts: now.Restarts}
+		change = func(count) count { return next }
+	}
 	counts := s.countStore()
-	unsaved := counts.Commit(ctx, s.name, func(count) count { return next })
+	unsaved := counts.Commit(ctx, s.name, change)
 	if unsaved != nil {
 		unsaved = fmt.Errorf("store the count of service %q: %w", s.name, unsaved)
 		if ctx.Err() != nil {
 			return fmt.Errorf("%w: %w", targets.ErrTransient, unsaved)
 		}
-		counts.Change(s.name, func(count) count { return next })
+		counts.Change(s.name, change)
 	}
 	s.scale()
 	if unsaved != nil {

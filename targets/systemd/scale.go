@@ -38,10 +38,16 @@ func (f *Fleet) setReplicas(ctx context.Context, t *target, n int32, version str
 	switch {
 	case version != "" && version != m.versionText():
 		return fmt.Errorf("%w: version %s is now %s", targets.ErrConflict, version, m.versionText())
-	case n == m.count():
-		return nil
+	case n != m.count():
+		if err := c.scale(ctx, n); err != nil {
+			return err
+		}
 	}
-	return c.scale(ctx, n)
+	// Such an error must not prevent a scale-up.
+	if err := t.save(ctx); err != nil {
+		return &targets.PartialError{Reached: n, Err: targets.WithClass(targets.ErrTransient, fmt.Errorf("%w; after a restart, hpad may start with a different count", err))}
+	}
+	return nil
 }
 
 // change starts or stops instances of one target, which is locked.
@@ -65,23 +71,13 @@ func (f *Fleet) begin(ctx context.Context, t *target) (*change, error) {
 	return &change{target: t, fleet: f, units: units}, t.observe(ctx, units, s.run, s.at, true)
 }
 
-// scale sets the count. If the count cannot be stored, it returns a targets.PartialError,
-// because such an error must not prevent a scale-up.
+// scale sets the count, which the caller stores.
 func (c *change) scale(ctx context.Context, n int32) error {
 	before := c.current()
-	var err error
 	if more := n - before.count(); more > 0 {
-		err = c.scaleUp(ctx, int(more), before)
-	} else {
-		err = c.scaleDown(ctx, int(-more), before)
+		return c.scaleUp(ctx, int(more), before)
 	}
-	if err != nil {
-		return err
-	}
-	if err := c.save(ctx); err != nil {
-		return &targets.PartialError{Reached: n, Err: targets.WithClass(targets.ErrTransient, fmt.Errorf("%w; after a restart, hpad may start with a different count", err))}
-	}
-	return nil
+	return c.scaleDown(ctx, int(before.count()-n), before)
 }
 
 func (c *change) scaleUp(ctx context.Context, n int, before members) error {
