@@ -39,7 +39,7 @@ unready_after = "2s"
 [[autoscalers.late.metrics]]
 type                = "Resource"
 resource            = "cpu"
-average_utilization = 55
+average_utilization = 70
 `)
 	sawTwo := false
 	wait.For(t, 2*patience, "4 replicas of late", func() (string, bool) {
@@ -51,7 +51,7 @@ average_utilization = 55
 		return describe(found), len(found) == 4
 	})
 	if !sawTwo {
-		t.Error("the service grew directly to 4 replicas, want 2 first because the load of one replica is 1.8 times the target")
+		t.Error("the service grew directly to 4 replicas, want 2 first because the load of one replica is 1.4 times the target")
 	}
 	wait.For(t, patience, "4 ready instances", func() (string, bool) {
 		ready := w.View("late").Instances
