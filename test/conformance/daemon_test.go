@@ -187,6 +187,7 @@ func (d *single) start() {
 	case err := <-r.ended:
 		d.problem("the daemon did not start: %v", err)
 		r.ended <- err
+		d.discard(r) // calls of a daemon that did not start would block
 	default:
 	}
 }
