@@ -143,6 +143,10 @@ func (c *checker) checkFleets(ctx context.Context) {
 			c.problem(key, err.Error())
 			continue
 		}
+		if len(refs) == 0 {
+			c.note(key, "no target was read, because the fleet has no autoscaler")
+			continue
+		}
 		c.note(key, "reads "+c.snapshots[name].summary(refs))
 	}
 }

@@ -247,6 +247,15 @@ func TestTasks(t *testing.T) {
 	}
 }
 
+// TestUnusedFleet checks the line of a fleet without autoscalers, from which nothing was read.
+func TestUnusedFleet(t *testing.T) {
+	w := newWorld()
+	want := []string{"fleets.shop: no target was read, because the fleet has no autoscaler"}
+	if diff := cmp.Diff(want, w.check()); diff != "" {
+		t.Errorf("findings (-want +got):\n%s", diff)
+	}
+}
+
 func TestConnections(t *testing.T) {
 	w := newWorld()
 	w.metric("a", policy.ExternalMetric, config.Input{Query: "q"})
