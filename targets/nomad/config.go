@@ -100,8 +100,9 @@ func (c *Config) SetDefaults() {
 // CallTimeout returns the timeout of a call.
 func (c *Config) CallTimeout() time.Duration { return c.Timeout }
 
-// ConcurrentWrites returns the number of counts that are written at the same time.
-func (c *Config) ConcurrentWrites() int { return c.fetching() }
+// ConcurrentWrites returns the number of counts that are written at the same time: all connections
+// that fetching leaves, except one.
+func (c *Config) ConcurrentWrites() int { return max(1, c.MaxConnections-c.fetching()-1) }
 
 // Validate returns all errors in the configuration, with paths relative to the fleet's table.
 // SetDefaults must be called first.

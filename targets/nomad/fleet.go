@@ -34,8 +34,8 @@ import (
 	"github.com/hpad/hpad/targets/memory"
 )
 
-// fetching returns the maximum number of parallel calls that read a single job, node or allocation,
-// and of parallel writes. It leaves connections for lists.
+// fetching returns the maximum number of parallel calls that read a single job, node or allocation.
+// It leaves connections for lists and writes.
 func (c *Config) fetching() int { return max(1, c.MaxConnections/3) }
 
 // Fleet reads and scales the task groups of one Nomad cluster. It is safe for
