@@ -115,6 +115,9 @@ else
 	while read -r package; do
 		if grep -qE "$starts" "$package"/*.go; then raced+=("$package"); else still+=("$package"); fi
 	done < <(go list -f '{{.Dir}}' "${packages[@]}" | grep -vE "$complete")
+	# The longest packages are first, so that the CPUs are not idle at the end.
+	longest='/(cmd/hpad|daemon/(api|cluster|round)|targets/(exec|process))$'
+	mapfile -t raced < <(printf '%s\n' "${raced[@]}" | grep -E "$longest" && printf '%s\n' "${raced[@]}" | grep -vE "$longest")
 	long='^(TestScript|TestAnHourOfLoad|TestAnyInterleaving|TestEightDays|TestEveryReasonIsReported|TestFollows'
 	long+='|TestLateWrites|TestNoSecretIsShown|TestRandomDamage'
 	long+='|TestSimulationAgainstItself|TestConcurrentUp|TestElapsed|TestRestartChangesNothing|TestShortage'

@@ -153,7 +153,8 @@ func (s Chosen) awaitRemoval(t *testing.T, w *World, c choice, all, want []strin
 	wait.For(t, Patience, "history entry with victims of "+c.name(), func() (string, bool) {
 		history, err := w.History(t.Context(), c.name(), time.Time{}, time.Now().Add(time.Hour), 100)
 		for _, entry := range history {
-			if entry.Written != nil && entry.Decision.DesiredReplicas == int32(len(left)) {
+			// Written is nil if the response to the write was late.
+			if !entry.DryRun && len(entry.Victims) > 0 && entry.Decision.DesiredReplicas == int32(len(left)) {
 				recorded = s.names(entry.Victims)
 				return "", true
 			}
