@@ -1,11 +1,13 @@
 package config
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/settings/quantity"
@@ -22,7 +24,7 @@ type metricTable struct {
 	// Resource is "cpu", "memory" or another resource: required for "Resource" and
 	// "ContainerResource".
 	Resource string `toml:"resource" of:"Resource ContainerResource"`
-	// Task is the name of the measured task: required for "ContainerResource".
+	// Task is the name of the measured task on the platform: required for "ContainerResource".
 	Task string `toml:"task" of:"ContainerResource"`
 	// Object is the described object, such as "route/main": required for "Object".
 	Object string `toml:"object" of:"Object"`
@@ -159,6 +161,9 @@ func (m metricTable) targetType() policy.TargetType {
 	return ""
 }
 
+// maxTaskName is the maximum length of the name of a task in bytes.
+const maxTaskName = 128
+
 // validate records the errors in keys that exist only in the file and that their tags do not cover.
 func (m metricTable) validate(t *table, path string) {
 	if m.is(policy.ObjectMetric) {
@@ -166,6 +171,9 @@ func (m metricTable) validate(t *table, path string) {
 	}
 	if m.Source != "" && m.ofInstances() && m.InstanceLabel == "" {
 		t.add(under(path, "instance_label"), "", "is required: the label that identifies the instance of a series")
+	}
+	if len(m.Task) > maxTaskName || strings.TrimSpace(m.Task) != m.Task || strings.ContainsFunc(m.Task, unicode.IsControl) {
+		t.addWritten(under(path, "task"), fmt.Sprintf("must be the name of a task: at most %d bytes, without control characters and outer spaces", maxTaskName))
 	}
 	if m.Source != "" && m.Window == nil && m.ofResource() && m.Resource == "cpu" {
 		t.add(under(path, "window"), "", `is required for cpu from a source: the period of each value, such as "1m" for a rate(…[1m])`)
@@ -229,6 +237,10 @@ func fileMetricKey(m metricTable, path, field string) string {
 	case "type":
 		if m.Type != "" {
 			return "" // the tag values records the error
+		}
+	case "task":
+		if m.Task != "" {
+			return "" // platforms allow other names than Kubernetes (R17), and validate checks them
 		}
 	case "on_missing.after_seconds", "on_missing.use":
 		return "" // the tags record the error

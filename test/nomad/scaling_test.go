@@ -207,7 +207,10 @@ func cpu(t *testing.T, agent *nomadtest.Agent, _ *world.Load) {
 	agent.Run(t, nomadtest.Job{
 		ID: "burner", Count: 1, CPU: 50, Script: fmt.Sprintf(
 			`while :; do if [ -e %s ]; then n=0; while [ $n -lt 20000 ]; do n=$((n+1)); done; sleep 0.1; else sleep 0.5; fi; done`, busy),
-		Alter: func(job *nomadapi.Job) { job.TaskGroups[0].Tasks[0].Resources.MemoryMaxMB = new(1000) },
+		Alter: func(job *nomadapi.Job) {
+			task := job.TaskGroups[0].Tasks[0]
+			task.Name, task.Resources.MemoryMaxMB = "Log_Shipper.v2", new(1000) // not the name of a Kubernetes container
+		},
 	})
 	agent.AwaitRunning(t, "burner", 1, patience)
 	world.New(t, fleet(agent.URL, "")+`
@@ -217,7 +220,7 @@ min_replicas = 1
 max_replicas = 3
 [[autoscalers.burner.metrics]]
 type                = "ContainerResource"
-task                = "main"
+task                = "Log_Shipper.v2"
 resource            = "cpu"
 average_utilization = 60
 [[autoscalers.burner.metrics]]
