@@ -129,9 +129,7 @@ else
 		export CGO_ENABLED=0 TMPDIR=$memory
 		run -run "$long" "${packages[@]}"
 		run -p 1 "${still[@]}"
-		schedules=30
-		[ "${CI:-}" != true ] || schedules=100
-		run -run "Model\$|$long" ./daemon/cluster -args -schedules $schedules
+		run -run "Model\$|$long" ./daemon/cluster -args -schedules 30
 		exit "$status"
 	} 3>&4 &
 	lanes+=($!)
@@ -188,7 +186,7 @@ else
 		other_tests
 	}
 	other_tests() {
-		local separate='aws|azure|gce|docs|clouds|crash|monitoring|docker|etcd|nomad|nomadha|packages|page|scale'
+		local separate='adapters|aws|azure|gce|docs|clouds|crash|monitoring|docker|etcd|nomad|nomadha|packages|page|scale'
 		engines "${packaged[@]##*/}" compose.sh dockerd.sh
 		tests 1 faults # its servers need a CPU
 		tests 2 'e2e|recipes|systemd|proxy'
@@ -204,7 +202,7 @@ else
 	}
 	package_tests() {
 		engines "${packaged[@]##*/}"
-		tests 1 packages
+		tests 2 'adapters|packages'
 		tests 1 page
 	}
 	lane docker_lane 5
