@@ -131,7 +131,7 @@ func New(options Options) *Cluster {
 		options: options, log: options.Daemon.Log.Named("cluster"), kick: make(chan struct{}, 1),
 		runs: map[string]*run{}, unfit: map[string]failure{}, owned: map[string]time.Time{}, adopters: map[string]string{},
 		known: known{peers: map[string]*peer{}}, archives: archives{open: map[string]state.Store{}},
-		statuses: statuses{read: map[string]storedStatus{}}, commands: commands{viewed: make(chan struct{}, 1), applied: map[*daemon.Daemon]string{}},
+		statuses: statuses{reads: map[string]storedStatus{}}, commands: commands{viewed: make(chan struct{}, 1), applied: map[*daemon.Daemon]string{}},
 	}
 	c.lifetime, c.end = context.WithCancel(context.Background())
 	own := options.Daemon
@@ -170,8 +170,8 @@ func (c *Cluster) Run(ctx context.Context) error {
 	defer background.Wait()
 	defer cancel()
 	c.probe() // before the member joins, so that it does not take over fleets that it cannot run
-	background.Go(func() { guard.Loop(ctx, func() { c.compareClocks(ctx) }) })
-	background.Go(func() { guard.Loop(ctx, func() { c.probeRegularly(ctx) }) })
+	background.Go(func() { every(ctx, clockInterval, func() { c.compareClocks(ctx) }) })
+	background.Go(func() { every(ctx, probeInterval, c.probe) }) // in its own goroutine, because a disk can hang
 	background.Go(func() { guard.Loop(ctx, func() { c.applyCommands(ctx) }) })
 	tick := time.NewTicker(updateInterval)
 	defer tick.Stop()
@@ -189,6 +189,20 @@ func (c *Cluster) Run(ctx context.Context) error {
 		}
 		if c.active.Load() != nil {
 			guard.Run(func() { c.update(ctx) })
+		}
+	}
+}
+
+// every calls f at an interval until ctx ends. It continues after a panic of f.
+func every(ctx context.Context, interval time.Duration, f func()) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			guard.Run(f)
+		case <-ctx.Done():
+			return
 		}
 	}
 }

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"cmp"
-	"context"
 	"maps"
 	"os"
 	"slices"
@@ -26,21 +25,6 @@ const (
 	// fleet to the other members.
 	failedCommits = 3
 )
-
-// probeRegularly checks every probeInterval whether the member can store state. It has its own
-// goroutine, because a disk can hang.
-func (c *Cluster) probeRegularly(ctx context.Context) {
-	tick := time.NewTicker(probeInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			c.probe()
-		case <-ctx.Done():
-			return
-		}
-	}
-}
 
 // probe checks whether the member can store state. If not, it moves all fleets to Reserve.
 func (c *Cluster) probe() {
@@ -122,15 +106,17 @@ func (v *clusterView) unfitProblem(view View, member string) string {
 	return published
 }
 
+// memberNames returns the sorted names of the members in a view and of this member.
+func (v *clusterView) memberNames(view View) []string {
+	names := append(slices.Collect(maps.Keys(view.Members)), v.options.Member.Name)
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
 // memberProblems returns the members that leave fleets to other members.
 func (v *clusterView) memberProblems() (problems []api.Problem) {
 	view, _, _ := v.View()
-	names := slices.Collect(maps.Keys(view.Members))
-	if _, joined := view.Members[v.options.Member.Name]; !joined {
-		names = append(names, v.options.Member.Name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range v.memberNames(view) {
 		if text := v.unfitProblem(view, name); text != "" {
 			problems = append(problems, api.Problem{Subject: "member " + name, Message: text})
 		}

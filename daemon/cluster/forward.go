@@ -2,7 +2,9 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"time"
@@ -10,6 +12,7 @@ import (
 	"github.com/hpad/hpad/daemon"
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
 )
 
 // startInterval is the interval at which a request checks whether a daemon has started.
@@ -48,10 +51,7 @@ func (v *clusterView) Owner(ctx context.Context, scope policy.Scope, again bool)
 // canMove reads the owners again, and reports whether the fleet of a scope may get a new owner
 // soon: its owner does not respond, or it has no owner and a member can take it over.
 func (v *clusterView) canMove(ctx context.Context, scope policy.Scope) bool {
-	fleet := scope.Fleet
-	if scope.Autoscaler != "" {
-		fleet = v.FleetOf(scope.Autoscaler)
-	}
+	fleet := v.fleetOf(scope)
 	if !v.whole || fleet == Own {
 		return false
 	}
@@ -62,26 +62,25 @@ func (v *clusterView) canMove(ctx context.Context, scope policy.Scope) bool {
 // find returns the local daemon or the other member that handles requests about an autoscaler or
 // a fleet.
 func (v *clusterView) find(ctx context.Context, scope policy.Scope) (*daemon.Daemon, *peer, error) {
-	fleet := scope.Fleet
-	if name := scope.Autoscaler; name != "" {
-		for _, d := range v.daemons() {
-			if _, ok := d.Autoscaler(name); ok {
-				return d, nil, nil
-			}
-		}
-		fleet = v.FleetOf(name)
-		if fleet == Own {
-			for _, p := range v.refreshed() { // the autoscaler may belong to another member's host
-				if p.isListed(name) {
-					return nil, p, nil
-				}
+	if fleet := v.fleetOf(scope); slices.Contains(v.Fleets(), fleet) {
+		return v.findFleet(ctx, fleet)
+	}
+	if _, here := v.own.Listed(scope.Autoscaler); !here && scope.Autoscaler != "" {
+		for _, p := range v.refreshed() { // the autoscaler may belong to another member's host
+			if _, ok := p.Listed(scope.Autoscaler); ok {
+				return nil, p, nil
 			}
 		}
 	}
-	if !slices.Contains(v.Fleets(), fleet) {
-		return v.own, nil, nil
+	return v.own, nil, nil
+}
+
+// fleetOf returns the shared fleet of a scope. The result is Own or another name for all other fleets.
+func (v *clusterView) fleetOf(scope policy.Scope) string {
+	if scope.Autoscaler != "" {
+		return v.FleetOf(scope.Autoscaler)
 	}
-	return v.findFleet(ctx, fleet)
+	return scope.Fleet
 }
 
 // findFleet returns the local daemon or the other member that runs a shared fleet. If the local
@@ -164,32 +163,60 @@ func (v *clusterView) unknownOwner(fleet, why string) error {
 }
 
 // change calls do with this member's daemon for a write that Owner did not forward.
-func (v *clusterView) change(ctx context.Context, scope policy.Scope, do func(*daemon.Daemon) error) error {
-	d, p, err := v.find(ctx, scope)
-	switch {
-	case p != nil:
-		return fmt.Errorf("%w: member %s has just taken it over; try again", api.ErrMoving, p.name)
-	case err != nil:
-		return err
-	}
-	return do(d)
+func change[T any](ctx context.Context, v *clusterView, scope policy.Scope, do func(*daemon.Daemon) (T, error)) (T, error) {
+	return atOwner(ctx, v, scope, do, func(p *peer) (none T, err error) {
+		return none, fmt.Errorf("%w: member %s has just taken it over; try again", api.ErrMoving, p.name)
+	})
 }
 
 func (v *clusterView) ScaleTo(ctx context.Context, name string, replicas int32, force bool, author string) error {
-	return v.change(ctx, policy.Scope{Autoscaler: name}, func(d *daemon.Daemon) error { return d.ScaleTo(ctx, name, replicas, force, author) })
+	_, err := change(ctx, v, policy.Scope{Autoscaler: name}, func(d *daemon.Daemon) (any, error) { return nil, d.ScaleTo(ctx, name, replicas, force, author) })
+	return err
 }
 
 func (v *clusterView) Restart(ctx context.Context, name string) error {
-	return v.change(ctx, policy.Scope{Autoscaler: name}, func(d *daemon.Daemon) error { return d.Restart(ctx, name) })
+	_, err := change(ctx, v, policy.Scope{Autoscaler: name}, func(d *daemon.Daemon) (any, error) { return nil, d.Restart(ctx, name) })
+	return err
 }
 
 func (v *clusterView) EvaluateNow(ctx context.Context, name string) error {
-	return v.change(ctx, policy.Scope{Autoscaler: name}, func(d *daemon.Daemon) error { return d.EvaluateNow(ctx, name) })
+	_, err := change(ctx, v, policy.Scope{Autoscaler: name}, func(d *daemon.Daemon) (any, error) { return nil, d.EvaluateNow(ctx, name) })
+	return err
 }
 
-// readFrom calls here with this member's daemon for a scope, or there with the client of the member
-// that runs it.
-func readFrom[T any](ctx context.Context, v *clusterView, scope policy.Scope, here func(*daemon.Daemon) (T, error), there func(*api.Client) (T, error)) (read T, err error) {
+func (v *clusterView) InstancesOf(ctx context.Context, name string) (api.InstanceList, error) {
+	return atOwner(ctx, v, policy.Scope{Autoscaler: name},
+		func(d *daemon.Daemon) (api.InstanceList, error) { return d.InstancesOf(ctx, name) },
+		func(p *peer) (api.InstanceList, error) {
+			return api.Get[api.InstanceList](ctx, p.client, api.Path("autoscalers", name, "instances"), nil)
+		})
+}
+
+func (v *clusterView) WriteLogs(ctx context.Context, name, instance string, query targets.LogQuery, to io.Writer) error {
+	write := func(line string) error {
+		_, err := io.WriteString(to, line+"\n")
+		return err
+	}
+	_, err := atOwner(ctx, v, policy.Scope{Autoscaler: name},
+		func(d *daemon.Daemon) (any, error) { return nil, d.WriteLogs(ctx, name, instance, query, to) },
+		func(p *peer) (any, error) {
+			err := p.client.Logs(ctx, name, instance, query, write)
+			if _, rejected := errors.AsType[*api.Error](err); rejected {
+				err = api.Forwarded(err)
+			}
+			return nil, err
+		})
+	return err
+}
+
+func (v *clusterView) Endpoints(ctx context.Context, ref targets.Ref) ([]api.EndpointGroup, error) {
+	return atOwner(ctx, v, policy.Scope{Fleet: ref.Fleet},
+		func(d *daemon.Daemon) ([]api.EndpointGroup, error) { return d.Endpoints(ctx, ref) },
+		func(p *peer) ([]api.EndpointGroup, error) { return p.client.Endpoints(ctx, ref) })
+}
+
+// atOwner calls here with this member's daemon for a scope, or there with the member that runs it.
+func atOwner[T any](ctx context.Context, v *clusterView, scope policy.Scope, here func(*daemon.Daemon) (T, error), there func(*peer) (T, error)) (read T, err error) {
 	d, p, err := v.find(ctx, scope)
 	switch {
 	case err != nil:
@@ -197,5 +224,5 @@ func readFrom[T any](ctx context.Context, v *clusterView, scope policy.Scope, he
 	case d != nil:
 		return here(d)
 	}
-	return there(p.client)
+	return there(p)
 }

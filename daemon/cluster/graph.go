@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/hpad/hpad/daemon"
@@ -40,11 +41,15 @@ func (v *clusterView) Recording(ctx context.Context, name string, from, to time.
 	all, err := dataPoints(ctx, v, name,
 		func(d *daemon.Daemon) (simulate.Recording, error) { return d.Recording(ctx, name, from, to) },
 		func(ctx context.Context, member *api.Client) (simulate.Recording, error) {
-			data, err := api.Post[api.SimulationData](ctx, member, api.Path("autoscalers", name, "recording"), api.SimulationRequest{From: from, Until: to})
-			return data.Recording, err
+			return recordingOf(ctx, member, name, api.SimulationRequest{From: from, Until: to})
 		},
 		func(path string) (simulate.Recording, error) { return graph.RecordingInFile(path, name, from, to) })
 	return simulate.Merge(name, simulate.FromGraphs, all), err
+}
+
+func recordingOf(ctx context.Context, member *api.Client, name string, in api.SimulationRequest) (simulate.Recording, error) {
+	data, err := api.Post[api.SimulationData](ctx, member, api.Path("autoscalers", name, "recording"), in)
+	return data.Recording, err
 }
 
 // dataPoints returns the data points of all members, because each owner of a shared fleet stores the
@@ -54,7 +59,7 @@ func (v *clusterView) Recording(ctx context.Context, name string, from, to time.
 func dataPoints[T any](ctx context.Context, v *clusterView, name string, here func(*daemon.Daemon) (T, error), there func(context.Context, *api.Client) (T, error), file func(path string) (T, error)) ([]T, error) {
 	fleet := v.FleetOf(name)
 	if fleet == Own {
-		one, err := readFrom(ctx, v, policy.Scope{Autoscaler: name}, here, func(owner *api.Client) (T, error) { return there(ctx, owner) })
+		one, err := atOwner(ctx, v, policy.Scope{Autoscaler: name}, here, func(p *peer) (T, error) { return there(ctx, p.client) })
 		return []T{one}, err
 	}
 	all := fromEach(ctx, v, name, "data points", peerTimeout, there)
@@ -67,12 +72,10 @@ func dataPoints[T any](ctx context.Context, v *clusterView, name string, here fu
 
 // QueriedRecording implements [api.Daemon].
 func (v *clusterView) QueriedRecording(ctx context.Context, name string, from, to time.Time) (simulate.Recording, error) {
-	return readFrom(ctx, v, policy.Scope{Autoscaler: name},
+	return atOwner(ctx, v, policy.Scope{Autoscaler: name},
 		func(d *daemon.Daemon) (simulate.Recording, error) { return d.QueriedRecording(ctx, name, from, to) },
-		func(owner *api.Client) (simulate.Recording, error) {
-			data, err := api.Post[api.SimulationData](ctx, owner, api.Path("autoscalers", name, "recording"),
-				api.SimulationRequest{From: from, Until: to, Data: simulate.FromPrometheus})
-			return data.Recording, err
+		func(p *peer) (simulate.Recording, error) {
+			return recordingOf(ctx, p.client, name, api.SimulationRequest{From: from, Until: to, Data: simulate.FromPrometheus})
 		})
 }
 
@@ -88,7 +91,7 @@ func (v *clusterView) Policies(name string, variants []config.Variant) ([]simula
 		return status.PoliciesOf(active.whole, active.whole.Autoscalers[name], variants)
 	}
 	// Only the member that runs it has the configuration of an own fleet or of labels.
-	if _, p, _ := v.find(context.Background(), policy.Scope{Autoscaler: name}); p != nil && p.isListed(name) {
+	if _, p, _ := v.find(context.Background(), policy.Scope{Autoscaler: name}); p != nil && slices.Contains(p.Names(), name) {
 		return nil, fmt.Errorf("autoscaler %q is evaluated by member %s: run the simulation there", name, p.name)
 	}
 	return nil, api.ErrUnknown

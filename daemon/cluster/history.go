@@ -39,16 +39,30 @@ func (v *clusterView) History(ctx context.Context, name string, from, to time.Ti
 	}) {
 		all = append(all, found...)
 	}
-	slices.SortStableFunc(all, func(a, b api.Recorded) int { return a.Time.Compare(b.Time) })
-	if limit > 0 && len(all) > limit {
-		all = all[len(all)-limit:]
-	}
-	return all, nil
+	return newest(all, limit, func(r api.Recorded) time.Time { return r.Time }), nil
 }
 
-func (v *clusterView) VerifyHistory(ctx context.Context, name string, from, to time.Time) (api.Verification, error) {
-	var sum api.Verification
-	add := func(found api.Verification) {
+// newest returns the newest entries, oldest first. A limit of 0 means all entries.
+func newest[T any](all []T, limit int, at func(T) time.Time) []T {
+	slices.SortStableFunc(all, func(a, b T) int { return at(a).Compare(at(b)) })
+	if limit == 0 {
+		return all
+	}
+	return all[max(0, len(all)-limit):]
+}
+
+func (v *clusterView) VerifyHistory(ctx context.Context, name string, from, to time.Time) (sum api.Verification, err error) {
+	all := fromEach(ctx, v, name, "decisions", verifyTimeout, func(ctx context.Context, member *api.Client) (api.Verification, error) {
+		return api.Get[api.Verification](ctx, member, api.PathOf(policy.Scope{Autoscaler: name}, "history", "verify"), api.Period{From: from, To: to})
+	})
+	for _, d := range v.daemons() {
+		found, err := d.VerifyHistory(ctx, name, from, to)
+		if err != nil {
+			return sum, err
+		}
+		all = append(all, found)
+	}
+	for _, found := range all {
 		sum.Engine = found.Engine
 		sum.Checked += found.Checked
 		sum.Identical += found.Identical
@@ -56,20 +70,7 @@ func (v *clusterView) VerifyHistory(ctx context.Context, name string, from, to t
 		sum.NotVerifiable += found.NotVerifiable
 		sum.Differences = append(sum.Differences, found.Differences...)
 	}
-	for _, found := range fromEach(ctx, v, name, "decisions", 0, func(ctx context.Context, member *api.Client) (api.Verification, error) {
-		return api.Get[api.Verification](ctx, member, api.PathOf(policy.Scope{Autoscaler: name}, "history", "verify"), api.Period{From: from, To: to})
-	}) {
-		add(found)
-	}
-	for _, d := range v.daemons() {
-		found, err := d.VerifyHistory(ctx, name, from, to)
-		if err != nil {
-			return sum, err
-		}
-		add(found)
-	}
-	slices.SortStableFunc(sum.Differences, func(a, b api.Difference) int { return a.Time.Compare(b.Time) })
-	sum.Differences = sum.Differences[max(0, len(sum.Differences)-state.MaxDifferences):]
+	sum.Differences = newest(sum.Differences, state.MaxDifferences, func(d api.Difference) time.Time { return d.Time })
 	return sum, nil
 }
 
@@ -77,23 +78,15 @@ func (v *clusterView) VerifyHistory(ctx context.Context, name string, from, to t
 // limit of each call is within; 0 means no limit. For each member that does not respond, it adds a
 // warning to the response of the request that ctx belongs to. The warnings about members that cannot
 // be called name the missing data.
-func fromEach[T any](ctx context.Context, v *clusterView, autoscaler, data string, within time.Duration, read func(context.Context, *api.Client) (T, error)) []T {
+func fromEach[T any](ctx context.Context, v *clusterView, autoscaler, data string, within time.Duration, read func(context.Context, *api.Client) (T, error)) (found []T) {
 	peers := v.peers()
-	responses, errs := make([]T, len(peers)), make([]error, len(peers))
-	var all guard.Group
-	for i, p := range peers {
-		all.Go(func() error {
-			ctx, cancel := ctx, context.CancelFunc(func() {})
-			if within > 0 {
-				ctx, cancel = context.WithTimeout(ctx, within)
-			}
-			defer cancel()
-			responses[i], errs[i] = read(ctx, p.client)
-			return nil
-		})
-	}
-	_ = all.Wait() // each member has its own error
-	var found []T
+	responses := make([]T, len(peers))
+	errs := guard.Each(len(peers), peers, func(i int, p *peer) (err error) {
+		ctx, cancel := context.WithTimeout(ctx, within)
+		defer cancel()
+		responses[i], err = read(ctx, p.client)
+		return err
+	})
 	for i, p := range peers {
 		switch err := errs[i]; {
 		case err == nil:
@@ -119,15 +112,22 @@ func fromEach[T any](ctx context.Context, v *clusterView, autoscaler, data strin
 // departed returns the former members that this member has seen, and the last owner of an
 // autoscaler's fleet if it is no longer a member.
 func (v *clusterView) departed(autoscaler string) []string {
-	view, _, _ := v.View()
 	if !v.whole {
 		return nil
 	}
-	names, last := v.gone(view), view.Fleets[v.FleetOf(autoscaler)].Last
-	if _, is := view.Members[last]; !is && last != "" && !slices.Contains(names, last) {
-		names = append(names, last)
+	view, _, _ := v.View()
+	names := []string{view.Fleets[v.FleetOf(autoscaler)].Last}
+	v.known.mu.Lock()
+	defer v.known.mu.Unlock()
+	for _, p := range v.known.peers {
+		names = append(names, p.name)
 	}
-	return names
+	names = slices.DeleteFunc(names, func(name string) bool {
+		_, is := view.Members[name]
+		return is || name == "" || name == v.options.Member.Name
+	})
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // ExportState implements [api.Daemon]: it exports the state of the host's own fleets and of all
@@ -150,16 +150,17 @@ func (v *clusterView) ExportState(ctx context.Context, to io.Writer, history boo
 }
 
 func (v *clusterView) spool(ctx context.Context, fleets []map[string][]byte, history bool) (*os.File, error) {
+	own := v.options.Daemon.Store
 	if !history {
-		return state.Spool(ctx, v.options.Daemon.Store, fleets, nil)
+		return state.Spool(ctx, own, fleets, nil)
 	}
 	v.archives.mu.Lock() // prevents histories from being closed
 	defer v.archives.mu.Unlock()
-	histories, err := v.histories()
+	histories, err := v.stores(v.Fleets())
 	if err != nil {
 		return nil, err
 	}
-	return state.Spool(ctx, v.options.Daemon.Store, fleets, histories)
+	return state.Spool(ctx, own, fleets, append([]state.Store{own}, histories...))
 }
 
 // archives contains the open histories of fleets that this member owned earlier. A fleet's archive is
@@ -171,59 +172,36 @@ type archives struct {
 
 // archived returns the history that this member recorded for fleets that it no longer runs. It has
 // the same parameters as [state.Store.History].
-func (c *Cluster) archived(ctx context.Context, name string, from, to time.Time, limit int) ([]state.Entry, error) {
+func (c *Cluster) archived(ctx context.Context, name string, from, to time.Time, limit int) (all []state.Entry, err error) {
 	c.archives.mu.Lock()
 	defer c.archives.mu.Unlock()
-	var all []state.Entry
-	for _, fleet := range c.Fleets() {
-		if c.runOf(fleet) != nil || name != "" && c.FleetOf(name) != fleet {
-			continue
+	stores, err := c.stores(slices.DeleteFunc(c.Fleets(), func(fleet string) bool {
+		return c.runOf(fleet) != nil || name != "" && c.FleetOf(name) != fleet
+	}))
+	for _, archive := range stores {
+		if err == nil {
+			var entries []state.Entry
+			entries, err = archive.History(ctx, name, from, to, limit)
+			all = append(all, entries...)
 		}
-		archive, err := c.archive(fleet)
-		if err != nil {
-			return nil, err
-		}
-		if archive == nil {
-			continue
-		}
-		entries, err := archive.History(ctx, name, from, to, limit)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, entries...)
 	}
-	return all, nil
+	return all, err
 }
 
-// archive returns the stored history of a fleet that does not run here, or nil if this member
-// never ran it. The caller must hold archives.mu.
-func (c *Cluster) archive(fleet string) (state.Store, error) {
-	archive := c.archives.open[fleet]
-	if _, err := os.Stat(c.dir(fleet)); archive == nil && err == nil {
-		if archive, err = state.Open(c.dir(fleet), state.Options{}); err != nil {
-			return nil, fmt.Errorf("open the history of fleet %q: %w", fleet, err)
-		}
-		c.archives.open[fleet] = archive
-	}
-	return archive, nil
-}
-
-// histories returns all stores that contain history recorded by this member. The caller must hold
-// archiving.
-func (c *Cluster) histories() ([]state.Store, error) {
-	all := []state.Store{c.options.Daemon.Store}
-	for _, fleet := range c.Fleets() {
-		var store state.Store
+// stores returns the stores with the history that this member recorded for fleets. It opens the
+// histories of fleets that do not run here. The caller must hold archives.mu.
+func (c *Cluster) stores(fleets []string) (all []state.Store, err error) {
+	for _, fleet := range fleets {
+		store := c.archives.open[fleet]
 		if r := c.runOf(fleet); r != nil {
 			r.mu.Lock()
 			store = r.store
 			r.mu.Unlock()
-		} else {
-			archive, err := c.archive(fleet)
-			if err != nil {
-				return nil, err
+		} else if _, err := os.Stat(c.dir(fleet)); store == nil && err == nil { // this member has run the fleet
+			if store, err = state.Open(c.dir(fleet), state.Options{}); err != nil {
+				return nil, fmt.Errorf("open the history of fleet %q: %w", fleet, err)
 			}
-			store = archive
+			c.archives.open[fleet] = store
 		}
 		if store != nil {
 			all = append(all, store)

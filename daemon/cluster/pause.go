@@ -152,17 +152,12 @@ func (c *Cluster) applyLast(ctx context.Context) error {
 	}
 	daemons := c.daemons()
 	waiting := slices.DeleteFunc(slices.Clone(daemons), func(d *daemon.Daemon) bool { return c.commands.applied[d] == last.ID })
-	errs := make([]error, len(waiting))
-	var all guard.Group
-	for i, d := range waiting {
-		all.Go(func() error {
-			call, cancel := c.call(ctx)
-			defer cancel()
-			errs[i] = last.apply(call, d)
-			return errs[i]
-		})
-	}
-	err = all.Wait()
+	errs := guard.Each(len(waiting), waiting, func(_ int, d *daemon.Daemon) error {
+		call, cancel := c.call(ctx)
+		defer cancel()
+		return last.apply(call, d)
+	})
+	err = cmp.Or(errs...)
 	for i, d := range waiting {
 		if errs[i] == nil {
 			c.commands.applied[d] = last.ID
@@ -171,7 +166,7 @@ func (c *Cluster) applyLast(ctx context.Context) error {
 	maps.DeleteFunc(c.commands.applied, func(d *daemon.Daemon, _ string) bool { return !slices.Contains(daemons, d) })
 	if err == nil && c.commands.confirmed.Swap(last.ID) != last.ID {
 		c.updateSoon()
-		(&clusterView{c, true}).forgetLists()
+		c.forgetLists()
 	}
 	return err
 }
@@ -205,6 +200,7 @@ func (c *Cluster) viewForCommand(ctx context.Context) (View, error) {
 // have applied it. The members in view are those before the command. A member that is cut off applies
 // the command when it reaches the coordinator again.
 func (c *Cluster) issue(ctx context.Context, view View, next command) error {
+	defer c.forgetLists()
 	ctx, cancel := context.WithTimeout(ctx, api.TakeoverWait)
 	defer cancel()
 	next.ID = rand.Text()
@@ -253,13 +249,9 @@ func (c *Cluster) awaitApplied(ctx context.Context, id string, view View) error 
 }
 
 // Pause implements [api.Daemon].
-func (v *clusterView) Pause(ctx context.Context, pause policy.Pause, lasts time.Duration) (active policy.Pause, err error) {
+func (v *clusterView) Pause(ctx context.Context, pause policy.Pause, lasts time.Duration) (policy.Pause, error) {
 	if pause.Scope != (policy.Scope{}) {
-		err = v.change(ctx, pause.Scope, func(d *daemon.Daemon) (err error) {
-			active, err = d.Pause(ctx, pause, lasts)
-			return err
-		})
-		return active, err
+		return change(ctx, v, pause.Scope, func(d *daemon.Daemon) (policy.Pause, error) { return d.Pause(ctx, pause, lasts) })
 	}
 	if err := v.own.CheckPause(&pause, lasts); err != nil {
 		return policy.Pause{}, err
@@ -271,7 +263,6 @@ func (v *clusterView) Pause(ctx context.Context, pause policy.Pause, lasts time.
 	pause.Since = time.Now().UTC()
 	written := pause
 	err = v.issue(ctx, view, command{Author: pause.Author, Pause: &written, For: lasts})
-	v.forgetLists()
 	if lasts > 0 {
 		pause.Until = pause.Since.Add(lasts)
 	}
@@ -280,13 +271,9 @@ func (v *clusterView) Pause(ctx context.Context, pause policy.Pause, lasts time.
 }
 
 // Resume implements [api.Daemon].
-func (v *clusterView) Resume(ctx context.Context, scope policy.Scope, author string) (ended policy.Pause, err error) {
+func (v *clusterView) Resume(ctx context.Context, scope policy.Scope, author string) (policy.Pause, error) {
 	if scope != (policy.Scope{}) {
-		err = v.change(ctx, scope, func(d *daemon.Daemon) (err error) {
-			ended, err = d.Resume(ctx, scope, author)
-			return err
-		})
-		return ended, err
+		return change(ctx, v, scope, func(d *daemon.Daemon) (policy.Pause, error) { return d.Resume(ctx, scope, author) })
 	}
 	view, err := v.viewForCommand(ctx)
 	if err != nil {
@@ -297,14 +284,5 @@ func (v *clusterView) Resume(ctx context.Context, scope policy.Scope, author str
 	if i < 0 {
 		return policy.Pause{}, fmt.Errorf("%s: %w", scope, api.ErrNotPaused)
 	}
-	err = v.issue(ctx, view, command{Author: author})
-	v.forgetLists()
-	return pauses[i], err
-}
-
-// forgetLists marks the lists of the other members as outdated.
-func (v *clusterView) forgetLists() {
-	for _, p := range v.peers() {
-		p.forget()
-	}
+	return pauses[i], v.issue(ctx, view, command{Author: author})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +17,8 @@ import (
 const (
 	// peerTimeout is the default time limit for a request to another member.
 	peerTimeout = 3 * time.Second
+	// verifyTimeout is the time limit for verifying a history. It is longer than the client's own limit.
+	verifyTimeout = 10 * time.Minute
 	// listTTL is the time after which a list of autoscalers is read again, from another member or
 	// from the store. listTimeout is the time limit for reading it, because a list of 100,000
 	// autoscalers takes seconds.
@@ -39,18 +40,17 @@ type peer struct {
 
 	// mu guards the following fields.
 	mu sync.Mutex
-	// at is the time when the lists were read. outdated is the number of calls to forget.
-	at       time.Time
-	outdated int
-	list     []api.Autoscaler
-	pauses   []policy.Pause
+	// at is the time when the lists were read, or zero if they are outdated.
+	at     time.Time
+	list   []api.Autoscaler
+	pauses []policy.Pause
 	// found is the member's description of the cluster, or empty if it did not respond.
 	found api.Cluster
 	// offset is the time by which the member's clock is ahead of this host's clock, or nil if
-	// unknown. Its error is at most uncertainty.
-	offset      *time.Duration
-	uncertainty time.Duration
-	err         error
+	// unknown. skew is the part of it that is longer than the possible error of the measurement.
+	offset *time.Duration
+	skew   time.Duration
+	err    error
 }
 
 // known maps names and addresses to the other members, including former members.
@@ -60,26 +60,23 @@ type known struct {
 }
 
 // peers returns the other members, sorted by name, or nil if v covers only this member.
-func (v *clusterView) peers() []*peer {
+func (v *clusterView) peers() (all []*peer) {
 	if !v.whole || v.options.Peer == nil {
 		return nil
 	}
 	view, _, _ := v.View()
 	v.known.mu.Lock()
 	defer v.known.mu.Unlock()
-	var all []*peer
 	for _, name := range slices.Sorted(maps.Keys(view.Members)) {
-		member := view.Members[name]
-		if name == v.options.Member.Name || member.Address == "" { // an import has no address
+		address := view.Members[name].Address
+		if name == v.options.Member.Name || address == "" { // an import has no address
 			continue
 		}
-		key := name + " " + member.Address
-		p := v.known.peers[key]
-		if p == nil {
-			p = &peer{name: name, client: v.options.Peer(member.Address).For(v.options.Member.Name)}
-			v.known.peers[key] = p
+		key := name + " " + address
+		if v.known.peers[key] == nil {
+			v.known.peers[key] = &peer{name: name, client: v.options.Peer(address).For(v.options.Member.Name)}
 		}
-		all = append(all, p)
+		all = append(all, v.known.peers[key])
 	}
 	return all
 }
@@ -87,28 +84,11 @@ func (v *clusterView) peers() []*peer {
 // refreshed reads outdated lists of the other members again, and returns the members.
 func (v *clusterView) refreshed() []*peer {
 	peers := v.peers()
-	var all guard.Group
-	for _, p := range peers {
-		all.Go(func() error {
-			p.refresh()
-			return nil
-		})
-	}
-	_ = all.Wait()
+	guard.Each(len(peers), peers, func(_ int, p *peer) error {
+		p.refresh()
+		return nil
+	})
 	return peers
-}
-
-// gone returns the names of former members, sorted.
-func (v *clusterView) gone(view View) []string {
-	v.known.mu.Lock()
-	defer v.known.mu.Unlock()
-	names := map[string]bool{}
-	for _, p := range v.known.peers {
-		if _, is := view.Members[p.name]; !is {
-			names[p.name] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(names))
 }
 
 // refresh reads the lists of the member again if they are older than listTTL. It discards newer lists
@@ -117,18 +97,21 @@ func (p *peer) refresh() {
 	p.reading.Lock()
 	defer p.reading.Unlock()
 	p.mu.Lock()
-	fresh, failed, outdated := time.Since(p.at) < listTTL, p.err != nil, p.outdated
+	fresh, failed := time.Since(p.at) < listTTL, p.err != nil
+	if !fresh {
+		p.at = time.Now() // forget resets it during the read, because the lists may lack the last write
+	}
 	p.mu.Unlock()
 	if fresh && failed {
 		return
 	}
+	err := p.measure(context.Background())
+	if fresh && err == nil {
+		return
+	}
 	var list []api.Autoscaler
 	var pauses []policy.Pause
-	err := p.measure(context.Background())
-	switch {
-	case fresh && err == nil:
-		return
-	case err == nil:
+	if err == nil {
 		ctx, cancel := context.WithTimeout(context.Background(), listTimeout)
 		defer cancel()
 		if list, err = p.client.Autoscalers(ctx); err == nil {
@@ -141,7 +124,7 @@ func (p *peer) refresh() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.list, p.pauses, p.err = list, pauses, err
-	if p.outdated == outdated { // otherwise the lists may lack the last write
+	if !p.at.IsZero() {
 		p.at = time.Now()
 	}
 }
@@ -155,9 +138,9 @@ func (p *peer) measure(ctx context.Context) error {
 	half := time.Since(sent) / 2
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.offset, p.found = nil, found; err == nil {
+	if p.offset, p.skew, p.found = nil, 0, found; err == nil {
 		offset := found.Time.Sub(sent.Add(half)).Round(time.Millisecond)
-		p.offset, p.uncertainty = &offset, half
+		p.offset, p.skew = &offset, offset-min(max(offset, -half), half)
 	}
 	return err
 }
@@ -168,20 +151,30 @@ func (p *peer) lists() ([]api.Autoscaler, []policy.Pause, error) {
 	return p.list, p.pauses, p.err
 }
 
-// listed returns an autoscaler in the member's last list.
-func (p *peer) listed(name string) (api.Autoscaler, bool) {
+// Names implements [lister]. The lists are the last ones that the member has returned.
+func (p *peer) Names() []string {
+	list, _, _ := p.lists()
+	names := make([]string, len(list))
+	for i := range list {
+		names[i] = list[i].Name
+	}
+	return names
+}
+
+// Pauses implements [lister].
+func (p *peer) Pauses() []policy.Pause {
+	_, pauses, _ := p.lists()
+	return pauses
+}
+
+// Listed implements [lister].
+func (p *peer) Listed(name string) (api.Autoscaler, bool) {
 	list, _, _ := p.lists()
 	i, found := slices.BinarySearchFunc(list, name, func(a api.Autoscaler, name string) int { return strings.Compare(a.Name, name) })
 	if !found {
 		return api.Autoscaler{}, false
 	}
 	return list[i], true
-}
-
-// isListed reports whether the member's last list contains an autoscaler.
-func (p *peer) isListed(name string) bool {
-	_, is := p.listed(name)
-	return is
 }
 
 func (p *peer) latenessOf(fleet string) *float64 {
@@ -206,7 +199,14 @@ func (p *peer) note(err error) {
 func (p *peer) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.at, p.outdated = time.Time{}, p.outdated+1
+	p.at = time.Time{}
+}
+
+// forgetLists marks the lists of the other members as outdated.
+func (c *Cluster) forgetLists() {
+	for _, p := range (&clusterView{c, true}).peers() {
+		p.forget()
+	}
 }
 
 // A status is outdated if it is older than outdatedPeriods sync periods and older than outdatedAfter,
@@ -255,38 +255,25 @@ func (p *peer) skewed() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case p.offset == nil || p.offset.Abs()-p.uncertainty <= allowedSkew:
+	case p.skew.Abs() <= allowedSkew:
 		return ""
-	case *p.offset > 0:
+	case p.skew > 0:
 		return fmt.Sprintf("its clock is %s ahead of this host: synchronize both with NTP", *p.offset)
 	}
 	return fmt.Sprintf("its clock is %s behind this host: synchronize both with NTP", p.offset.Abs())
 }
 
-// compareClocks regularly measures the clocks of the other members. It also reads the autoscalers
-// of members whose last read failed, because health checks report the error of the last read.
+// compareClocks measures the clocks of the other members. It also reads the autoscalers of members
+// whose last read failed, because health checks report the error of the last read.
 func (c *Cluster) compareClocks(ctx context.Context) {
-	tick := time.NewTicker(clockInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
+	peers := (&clusterView{c, true}).peers()
+	guard.Each(len(peers), peers, func(_ int, p *peer) error {
+		if _, _, failed := p.lists(); failed != nil || p.measure(ctx) != nil && ctx.Err() == nil {
+			p.forget()
+			p.refresh()
 		}
-		var all guard.Group
-		for _, p := range (&clusterView{c, true}).peers() {
-			all.Go(func() error {
-				_, _, failed := p.lists()
-				if failed != nil || p.measure(ctx) != nil && ctx.Err() == nil {
-					p.forget()
-					p.refresh()
-				}
-				return nil
-			})
-		}
-		_ = all.Wait()
-	}
+		return nil
+	})
 }
 
 // offsets returns the minimum time by which the other members' clocks are ahead of this host's
@@ -296,8 +283,7 @@ func (c *Cluster) offsets() map[string]float64 {
 	for _, p := range (&clusterView{c, true}).peers() {
 		p.mu.Lock()
 		if p.offset != nil {
-			offset := max(p.offset.Abs()-p.uncertainty, 0).Seconds()
-			all[p.name] = math.Copysign(offset, p.offset.Seconds())
+			all[p.name] = p.skew.Seconds()
 		}
 		p.mu.Unlock()
 	}

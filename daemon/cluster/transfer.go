@@ -26,16 +26,21 @@ func ReadAll(ctx context.Context, from Coordinator) ([]map[string][]byte, error)
 	delete(view.Fleets, pauseMark) // the fleets' own state contains the pause
 	var all []map[string][]byte
 	for _, fleet := range slices.Sorted(maps.Keys(view.Fleets)) {
-		values := map[string][]byte{}
-		if err := from.Load(ctx, fleet, func(key string, value []byte) error {
-			values[key] = value
-			return nil
-		}); err != nil {
+		values, err := loadFleet(ctx, from, fleet)
+		if err != nil {
 			return nil, fmt.Errorf("read the state of fleet %q: %w", fleet, err)
 		}
 		all = append(all, values)
 	}
 	return all, nil
+}
+
+func loadFleet(ctx context.Context, from Coordinator, fleet string) (map[string][]byte, error) {
+	values := map[string][]byte{}
+	return values, from.Load(ctx, fleet, func(key string, value []byte) error {
+		values[key] = value
+		return nil
+	})
 }
 
 const (

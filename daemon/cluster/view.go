@@ -3,7 +3,6 @@ package cluster
 import (
 	"cmp"
 	"context"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -50,20 +49,19 @@ func (v *clusterView) Cluster(context.Context) api.Cluster {
 	for _, p := range v.refreshed() {
 		peers[p.name] = p
 	}
-	me := api.ClusterMember{Name: c.Member, Address: v.options.Member.Address, Version: v.options.Member.Version, Problem: cmp.Or(v.unjoined.Text(), "has not joined the cluster yet")}
-	if v.unreached.Exists() {
-		me.Problem = "cannot reach the cluster store"
-	}
-	if _, joined := view.Members[c.Member]; !joined {
-		me.Problem = joinTexts(me.Problem, v.unfitProblem(view, c.Member))
-		c.Members = append(c.Members, me)
-	}
-	for _, name := range slices.Sorted(maps.Keys(view.Members)) {
-		m := api.ClusterMember{Name: name, Address: view.Members[name].Address, Version: view.Members[name].Version, Fleets: owned[name]}
-		if p := peers[name]; p != nil {
+	for _, name := range v.memberNames(view) {
+		member, joined := view.Members[name]
+		if !joined {
+			member = v.options.Member
+		}
+		m := api.ClusterMember{Name: name, Address: member.Address, Version: member.Version, Fleets: owned[name]}
+		switch p := peers[name]; {
+		case p != nil:
 			p.describe(&m)
-		} else if name == c.Member && v.unreached.Exists() {
-			m.Problem = me.Problem
+		case name == c.Member && v.unreached.Exists():
+			m.Problem = "cannot reach the cluster store"
+		case !joined:
+			m.Problem = cmp.Or(v.unjoined.Text(), "has not joined the cluster yet")
 		}
 		m.Problem = joinTexts(m.Problem, v.unfitProblem(view, name))
 		c.Members = append(c.Members, m)
@@ -123,8 +121,9 @@ func (v *clusterView) fleetProblems() (problems []api.Problem) {
 	if text := v.unjoined.Text(); text != "" {
 		problems = append(problems, api.Problem{Subject: "member " + v.options.Member.Name, Message: text})
 	}
-	for fleet := range v.unlistedFleets() {
-		problems = append(problems, api.Problem{Subject: "fleet " + fleet, Message: v.unlisted(fleet).Error()})
+	for _, fleet := range v.unlisted() {
+		_, reason := v.isListed(fleet)
+		problems = append(problems, api.Problem{Subject: "fleet " + fleet, Message: reason.Error()})
 	}
 	return problems
 }
