@@ -17,9 +17,9 @@ import (
 // Forwarder is implemented by a Daemon that forwards some requests to other daemons.
 type Forwarder interface {
 	// Owner returns the handler for requests about an autoscaler or a fleet, or nil if this
-	// daemon handles them. An error is the reason why the request must be rejected. If again is set,
-	// the last owner has rejected the request with ErrMoving or has not responded, and Owner reads the
-	// owners again.
+	// daemon handles them. An error is the reason why the request must be rejected, and an ErrMoving if
+	// the fleet may get another owner soon. If again is set, the last call or owner has returned an
+	// ErrMoving or the owner has not responded, and Owner reads the owners again.
 	Owner(ctx context.Context, scope policy.Scope, again bool) (http.Handler, error)
 }
 
@@ -65,7 +65,7 @@ func (h handlers) owned(here http.HandlerFunc, repeatable bool) http.HandlerFunc
 				here(answer, r)
 			}
 			repeats := answer.header.Get(movingHeader) != "" || repeatable && answer.status == http.StatusGatewayTimeout
-			if err != nil || !repeats || r.Header.Get(MemberHeader) != "" || !sleep(waiting, TakeoverInterval) {
+			if !repeats || r.Header.Get(MemberHeader) != "" || !sleep(waiting, TakeoverInterval) {
 				answer.writeTo(w)
 				return
 			}

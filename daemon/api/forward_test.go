@@ -89,7 +89,8 @@ func TestForward(t *testing.T) {
 	}
 }
 
-// sequence is a daemon whose Owner returns the owners in sequence, and the last one repeatedly.
+// sequence is a daemon whose Owner returns the owners in sequence, and the last one repeatedly. It
+// returns an ErrMoving for a nil owner.
 type sequence struct {
 	Daemon
 	owners []http.Handler
@@ -101,7 +102,11 @@ func (s *sequence) Owner(_ context.Context, _ policy.Scope, again bool) (http.Ha
 		return nil, errors.New("again is wrong")
 	}
 	s.calls++
-	return s.owners[min(s.calls, len(s.owners))-1], nil
+	owner := s.owners[min(s.calls, len(s.owners))-1]
+	if owner == nil {
+		return nil, fmt.Errorf("%w: no owner", ErrMoving)
+	}
+	return owner, nil
 }
 
 // TestTakeover checks that a write is repeated while its fleet moves to another owner, with the same
@@ -136,6 +141,7 @@ func TestTakeover(t *testing.T) {
 		want   string
 	}{
 		"an owner that is gone":         {"scale", []http.Handler{gone, succeeds}, 200, "sale"},
+		"a fleet without an owner":      {"scale", []http.Handler{nil, nil, succeeds}, 200, "sale"},
 		"an owner that stops":           {"scale", []http.Handler{stopping, succeeds}, 200, "sale"},
 		"several owners":                {"resume", []http.Handler{stopping, gone, stopping, succeeds}, 200, "sale"},
 		"a refusal":                     {"scale", []http.Handler{refuses, succeeds}, 409, "refused"},

@@ -18,45 +18,26 @@ import (
 // startInterval is the interval at which a request checks whether a daemon has started.
 const startInterval = 50 * time.Millisecond
 
-// Owner implements [api.Forwarder]. During a takeover it waits for the new owner.
+// Owner implements [api.Forwarder].
 func (v *clusterView) Owner(ctx context.Context, scope policy.Scope, again bool) (http.Handler, error) {
 	if again && v.whole {
 		_, _ = v.viewNow(ctx) // after an error, the last view is still the best
 	}
-	for {
-		_, p, err := v.find(ctx, scope)
-		if err == nil && p == nil {
-			return nil, nil
-		}
-		if err == nil {
-			if err = p.measure(ctx); err == nil {
-				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					defer p.forget()
-					p.client.Forward(w, r)
-				}), nil
-			}
-			err = fmt.Errorf("%w: member %s, which owns the fleet, does not respond: %w", api.ErrMoving, p.name, err)
-		}
-		if !v.canMove(ctx, scope) {
-			return nil, err
-		}
-		select {
-		case <-time.After(api.TakeoverInterval):
-		case <-ctx.Done():
-			return nil, err
-		}
+	_, p, err := v.find(ctx, scope)
+	if err != nil || p == nil {
+		return nil, err
 	}
-}
-
-// canMove reads the owners again, and reports whether the fleet of a scope may get a new owner
-// soon: its owner does not respond, or it has no owner and a member can take it over.
-func (v *clusterView) canMove(ctx context.Context, scope policy.Scope) bool {
-	fleet := v.fleetOf(scope)
-	if !v.whole || fleet == Own {
-		return false
+	if err := p.measure(ctx); err != nil {
+		class := api.ErrMoving
+		if v.fleetOf(scope) == Own || v.unreached.Exists() { // the fleet gets no other owner soon
+			class = api.ErrRefused
+		}
+		return nil, fmt.Errorf("%w: member %s, which owns the fleet, does not respond: %w", class, p.name, err)
 	}
-	view, err := v.viewNow(ctx)
-	return err == nil && (view.Fleets[fleet].Owner != "" || assign(view)[fleet] != "")
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer p.forget()
+		p.client.Forward(w, r)
+	}), nil
 }
 
 // find returns the local daemon or the other member that handles requests about an autoscaler or
@@ -85,7 +66,8 @@ func (v *clusterView) fleetOf(scope policy.Scope) string {
 
 // findFleet returns the local daemon or the other member that runs a shared fleet. If the local
 // daemon is starting, it waits until the daemon runs. If the fleet's owner is unknown, it reads the
-// owners again.
+// owners again. The error is an [api.ErrMoving] if the fleet may get an owner soon, and otherwise an
+// [api.ErrRefused].
 func (v *clusterView) findFleet(ctx context.Context, fleet string) (*daemon.Daemon, *peer, error) {
 	d, starting := v.running(fleet)
 	for until := time.Now().Add(peerTimeout); starting && ctx.Err() == nil && time.Now().Before(until); d, starting = v.running(fleet) {
@@ -107,8 +89,12 @@ func (v *clusterView) findFleet(ctx context.Context, fleet string) (*daemon.Daem
 		}
 		owner, p = v.ownerOf(fleet)
 	}
-	if p != nil {
+	view, _, _ := v.View()
+	switch {
+	case p != nil:
 		return nil, p, nil
+	case v.whole && owner == "" && assign(view)[fleet] == "":
+		return nil, nil, fmt.Errorf("%w: %w", api.ErrRefused, v.ownerError(fleet, owner))
 	}
 	return nil, nil, fmt.Errorf("%w: %w", api.ErrMoving, v.ownerError(fleet, owner))
 }

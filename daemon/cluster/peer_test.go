@@ -36,3 +36,27 @@ func TestOutdatedText(t *testing.T) {
 		}
 	}
 }
+
+// TestEqualNames checks the note about autoscalers with the same name in the own fleets of other hosts.
+func TestEqualNames(t *testing.T) {
+	c := newIdle(time.Second)
+	c.options.Member.Name, c.options.Peer = "a", func(string) *api.Client { return api.NewServerClient(api.Server{}) }
+	c.view = View{Members: map[string]Member{"a": {Address: "http://a"}, "b": {Address: "http://b"}, "c": {Address: "http://c"}, "d": {Address: "http://d"}}}
+	v := &clusterView{c, true}
+	peers := v.peers()
+	peers[0].list, peers[1].list = []api.Autoscaler{{Name: "web"}}, []api.Autoscaler{{Name: "web"}, {Name: "worker"}}
+	for _, test := range []struct {
+		name string
+		from lister
+		want string
+	}{
+		{"web", c.own, "only the autoscaler on a is shown; other hosts have an autoscaler with the same name: b, c"},
+		{"web", peers[0], "only the autoscaler on b is shown; other hosts have an autoscaler with the same name: c"},
+		{"worker", peers[1], ""},
+		{"batch", c.own, ""},
+	} {
+		if a := v.noted(api.Autoscaler{Name: test.name}, test.from); a.Evaluation.Error != test.want {
+			t.Errorf("note of %s = %q, want %q", test.name, a.Evaluation.Error, test.want)
+		}
+	}
+}

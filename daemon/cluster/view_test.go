@@ -288,6 +288,10 @@ func TestUnownedIsShown(t *testing.T) {
 		}
 		n.start(true)
 		shown("last owner hpad-0; hpad-1: its configuration differs in daemon and autoscalers", true)
+		_, unowned := n.cluster.ClusterAPI().(api.Forwarder).Owner(t.Context(), policy.Scope{Fleet: "alpha"}, false)
+		if !errors.Is(unowned, api.ErrRefused) || errors.Is(unowned, api.ErrMoving) {
+			t.Errorf("Owner() of a fleet that no member can take over = %v, want an %v", unowned, api.ErrRefused)
+		}
 		if problem := n.cluster.ClusterAPI().(api.Clustered).Cluster(t.Context()).Problem; !strings.Contains(problem, "no owner, and no member can take over: alpha") {
 			t.Errorf("problem = %q", problem)
 		}
