@@ -9,4 +9,9 @@
 // Second, a member scales a platform only after it has stored the planned change, and only before
 // its lease can end by its monotonic clock. Third, if a platform supports compare-and-set, a write
 // compares the target's version.
+//
+// Every member handles requests about the whole cluster, by one rule for each kind of data. A request
+// about one autoscaler goes to the owner of its fleet. A list contains each autoscaler from the first
+// source that lists it: the daemons of this member, the other members, and then the cluster store.
+// Recorded data are merged from all members that respond.
 package cluster
