@@ -166,8 +166,8 @@ func (s *Scrape) validate(field string, m *settings.FieldErrors) {
 		switch {
 		case slices.Contains(reservedLabels, name):
 			m.Add(field+"labels."+name, strconv.Quote(s.Labels[name]), "is a label that hpad sets; choose another name")
-		case strings.HasPrefix(name, model.ReservedLabelPrefix) || !model.LegacyValidation.IsValidLabelName(name):
-			m.Add(field+"labels."+name, strconv.Quote(s.Labels[name]), "the name must be letters, digits and _, not starting with a digit or __")
+		case strings.HasPrefix(name, model.ReservedLabelPrefix) || !model.UTF8Validation.IsValidLabelName(name):
+			m.Add(field+"labels."+name, strconv.Quote(s.Labels[name]), "the name must be UTF-8, not empty, and must not start with __")
 		case !model.LabelValue(s.Labels[name]).IsValid():
 			m.Add(field+"labels."+name, strconv.Quote(s.Labels[name]), "must be UTF-8")
 		}

@@ -64,7 +64,7 @@ func TestValidate(t *testing.T) {
 		{"timeout of a scrape", `scrape = [{ addresses = ["a:1"], interval = "1s", timeout = "2s" }]`, `scrape[0].timeout = 2s: must be more than 0s and at most the interval, 1s`},
 		{"sample limit", `scrape = [{ addresses = ["a:1"], sample_limit = -1 }]`, `scrape[0].sample_limit = -1: must be at least 0`},
 		{"reserved label", `scrape = [{ addresses = ["a:1"], labels = { instance = "x" } }]`, `scrape[0].labels.instance = "x": is a label that hpad sets; choose another name`},
-		{"bad label", `scrape = [{ addresses = ["a:1"], labels = { __name__ = "x" } }]`, `scrape[0].labels.__name__ = "x": the name must be letters, digits and _, not starting with a digit or __`},
+		{"bad label", `scrape = [{ addresses = ["a:1"], labels = { __name__ = "x" } }]`, `scrape[0].labels.__name__ = "x": the name must be UTF-8, not empty, and must not start with __`},
 		{"scheme", `scrape = [{ addresses = ["a:1"], scheme = "ftp" }]`, `scrape[0].scheme = "ftp": must be "http" or "https"`},
 		{"labels of a fleet", `scrape = [{ fleet = "f", target = "t", honor_labels = true }]`, `scrape[0].honor_labels: cannot be combined with fleet; keep one of them`},
 		{"two kinds of credentials", `scrape = [{ addresses = ["a:1"], token_file = "t", basic_auth = { username = "u" } }]`, `scrape[0].token_file: cannot be combined with basic_auth; keep one of them`},

@@ -217,8 +217,8 @@ func listedEndpoint(s *Scrape, address string, group map[string]string) (endpoin
 		case isParam:
 			params.Set(param, value)
 		case strings.HasPrefix(name, model.ReservedLabelPrefix):
-		case !model.LegacyValidation.IsValidLabelName(name), !model.LabelValue(value).IsValid():
-			return endpoint{}, fmt.Errorf("label %q is invalid: the name must be letters, digits and _, and the value UTF-8", name)
+		case !model.UTF8Validation.IsValidLabelName(name), !model.LabelValue(value).IsValid():
+			return endpoint{}, fmt.Errorf("label %q is invalid: the name must not be empty, and the name and the value must be UTF-8", name)
 		case value != "":
 			set[name] = value
 		}
