@@ -79,6 +79,7 @@ func healthText(health *api.Health) string {
 		{"", problemTexts(health.Cluster)},
 		{"not evaluated: ", problemTexts(health.Unevaluated)},
 		{"held: ", problemTexts(health.HeldBack)},
+		{"failing: ", problemTexts(health.Failing)},
 		{"every pass fails: ", explain.Short(health.AllFailing)},
 		{"at the maximum: ", problemTexts(health.Shortages)},
 		{"instances fail: ", problemTexts(health.FailingInstances)},

@@ -78,6 +78,8 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 		daemon.Alive.Unevaluated = []api.Problem{{Subject: "autoscaler " + args[1], Message: "read the target: timeout"}}
 	case len(args) == 2 && args[0] == "failing":
 		daemon.Alive.AllFailing = args[1]
+	case len(args) == 3 && args[0] == "failing":
+		daemon.Alive.Failing = []api.Problem{{Subject: "autoscaler " + args[1], Message: args[2]}}
 	case len(args) == 2 && args[0] == "crashing":
 		daemon.Alive.FailingInstances = []api.Problem{{Subject: "autoscaler " + args[1], Message: "ProcessesFailing: 1 of 5 processes fail: web-4: process ended: exit status 7"}}
 	case len(args) == 2 && args[0] == "held":
@@ -94,7 +96,7 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 			}
 		}
 	default:
-		ts.Fatalf("usage: serve [empty | bad MESSAGE | refused MESSAGE | lacking MESSAGE | hung | late NAME | failing MESSAGE | short NAME | crashing NAME | unowned MESSAGE]")
+		ts.Fatalf("usage: serve [empty | bad MESSAGE | refused MESSAGE | lacking MESSAGE | hung | late NAME | failing [NAME] MESSAGE | short NAME | crashing NAME | unowned MESSAGE]")
 	}
 	// The path of the script's own directory may be too long for a socket.
 	dir, err := os.MkdirTemp("", "hpad")

@@ -102,6 +102,7 @@ func (v *clusterView) Health() api.Health {
 		health.HeldBack = append(health.HeldBack, h.HeldBack...)
 		health.Shortages = append(health.Shortages, h.Shortages...)
 		health.FailingInstances = append(health.FailingInstances, h.FailingInstances...)
+		health.Failing = append(health.Failing, h.Failing...)
 		health.AllFailing = cmp.Or(health.AllFailing, h.AllFailing)
 		health.Unwritten = cmp.Or(health.Unwritten, h.Unwritten)
 		if !h.LastTick.IsZero() { // LastTick is zero before the first round

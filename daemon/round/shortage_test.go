@@ -96,9 +96,9 @@ func TestShortage(t *testing.T) {
 	}
 }
 
-// TestAllFailing checks that hpad reports a failure of all autoscalers. Autoscalers with mode off
-// are ignored.
-func TestAllFailing(t *testing.T) {
+// TestFailing checks that hpad reports a failure of all autoscalers, and lists the failing ones if
+// another one succeeds. For a failure of all, autoscalers with mode off are ignored.
+func TestFailing(t *testing.T) {
 	daemontest.Run(t, func(t *testing.T, w *daemontest.World) {
 		w.Add("api", 1)
 		w.Add("web", 1)
@@ -110,8 +110,13 @@ func TestAllFailing(t *testing.T) {
 		}
 		w.Source().Value("web", 1)
 		w.Advance(time.Minute)
-		if health := w.Daemon.Health(); health.AllFailing != "" || !health.Strictly() {
-			t.Errorf("health = %+v, want some passes succeeding", health)
+		if health := w.Daemon.Health(); health.AllFailing != "" || !health.Strictly() || len(health.Failing) != 1 || health.Failing[0].Subject != "autoscaler api" {
+			t.Errorf("health = %+v, want only api failing", health)
+		}
+		w.Source().Value("api", 1)
+		w.Advance(time.Minute)
+		if health := w.Daemon.Health(); len(health.Failing) > 0 {
+			t.Errorf("failing = %+v, want none", health.Failing)
 		}
 	})
 }

@@ -38,6 +38,9 @@ func (s *Reader) Health() api.Health {
 		Unevaluated: s.unevaluated(now), HeldBack: s.heldBack(g), Shortages: s.shortages(g), FailingInstances: s.failingInstances(g), AllFailing: s.allFailing(g), RefusedReload: s.reloadError.Text(),
 		Unwritten: cmp.Or(s.env.Unwritten.Text(), s.env.Unstorable.Text()),
 	}
+	if health.AllFailing == "" {
+		health.Failing = failing(g)
+	}
 	if last := s.scheduler.LastWake(); last != nil {
 		health.LastTick = *last
 		health.Healthy = now.Sub(*last) < schedulerSilence
@@ -106,10 +109,8 @@ func (s *Reader) Readiness() api.Readiness {
 		if published.Evaluated.IsZero() && published.Unevaluated == "" {
 			readiness.Ready = false
 		}
-		if published.Err != "" {
-			readiness.Problems = append(readiness.Problems, api.Problem{Subject: "autoscaler " + name, Message: published.Err})
-		}
 	}
+	readiness.Problems = append(readiness.Problems, failing(g)...)
 	readiness.Problems = append(readiness.Problems, s.failingInstances(g)...)
 	readiness.Problems = append(readiness.Problems, s.shortages(g)...)
 	return readiness
@@ -211,6 +212,17 @@ func (s *Reader) shortages(g *round.Generation) []api.Problem {
 	for _, name := range g.Names {
 		if shortage := g.Autoscalers[name].Last().Shortage; shortage != nil {
 			problems = append(problems, api.Problem{Subject: "autoscaler " + name, Message: shortage.String()})
+		}
+	}
+	return problems
+}
+
+// failing returns the autoscalers whose last pass failed.
+func failing(g *round.Generation) []api.Problem {
+	var problems []api.Problem
+	for _, name := range g.Names {
+		if text := g.Autoscalers[name].Last().Err; text != "" {
+			problems = append(problems, api.Problem{Subject: "autoscaler " + name, Message: text})
 		}
 	}
 	return problems
