@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/theory/jsonpath"
 	"github.com/theory/jsonpath/spec"
 
@@ -36,15 +36,15 @@ type path struct {
 }
 
 // visits returns an upper bound for the number of visits to the values of a document.
-func (p path) visits(d jsonDocument) int {
-	visits := d.values * (1 + strings.Count(p.bare, "@")) << strings.Count(p.bare, ",")
+func (p path) visits(d *jsonDocument) int {
+	visits := len(d.values) * (1 + strings.Count(p.bare, "@")) << strings.Count(p.bare, ",")
 	if strings.Contains(p.bare, "..") {
 		visits *= d.depth // the library copies the list of values at each level
 	}
 	return visits
 }
 
-// parsePath parses a JSONPath. It rejects paths whose cost is more than linear in the size of a document.
+// parsePath parses a JSONPath. It rejects paths that need more than linear time for a document.
 func parsePath(text string) (path, error) {
 	if len(text) > maxPath {
 		return path{}, fmt.Errorf("has %d bytes, and a JSONPath can have at most %d", len(text), maxPath)
@@ -70,7 +70,7 @@ func parsePath(text string) (path, error) {
 // quoted matches a string in a JSONPath.
 var quoted = regexp.MustCompile(`'(\\.|[^'\\])*'|"(\\.|[^"\\])*"`)
 
-// selector returns a PromQL selector whose name consists of the names in the path.
+// selector returns a PromQL selector with a name that consists of the names in the path.
 func (p path) selector() string {
 	var words []string
 	for _, segment := range p.Query().Segments() {
@@ -86,41 +86,6 @@ func (p path) selector() string {
 	return sources.SelectorOf(strings.Join(words, "_"))
 }
 
-// jsonDocument is a JSON document with the number of its values and of its nested objects and arrays.
-type jsonDocument struct {
-	root          any
-	values, depth int
-}
-
-func parseJSON(page Page) (document, error) {
-	var root any
-	if err := json.Unmarshal(page.Text, &root); err != nil {
-		return nil, fmt.Errorf("the document%s is not complete and valid JSON: %s", page.ofType(), sources.Shorten(err.Error(), maxShownText))
-	}
-	d := jsonDocument{root: root}
-	if d.measure(root, 0); d.depth > maxDepth {
-		return nil, fmt.Errorf("the document has more than %d nested objects and arrays", maxDepth)
-	}
-	return d, nil
-}
-
-// measure counts a value and the values in it.
-func (d *jsonDocument) measure(value any, outer int) {
-	d.values++
-	switch value := value.(type) {
-	case map[string]any:
-		d.depth = max(d.depth, outer+1)
-		for _, inner := range value {
-			d.measure(inner, outer+1)
-		}
-	case []any:
-		d.depth = max(d.depth, outer+1)
-		for _, inner := range value {
-			d.measure(inner, outer+1)
-		}
-	}
-}
-
 // The labels that hpad adds to the values of a JSON document. pathLabel is the normalized path of the
 // value. keyLabel is the last name in it that the query does not fix.
 const (
@@ -128,11 +93,11 @@ const (
 	keyLabel  = "json_key"
 )
 
-// allLabels is the number of values with all labels, for error messages. Other values have only those that
+// allLabels is the number of values with all labels, for error messages. Other values have only the labels that
 // the query needs.
 const allLabels = 100
 
-func (d jsonDocument) collect(query sources.Query, at, _ time.Time, c *sources.Collector) (string, error) {
+func (d *jsonDocument) collect(query sources.Query, at, _ time.Time, c *sources.Collector) (string, error) {
 	p, err := parsePath(query.Text)
 	if err != nil {
 		return "", err
@@ -140,85 +105,85 @@ func (d jsonDocument) collect(query sources.Query, at, _ time.Time, c *sources.C
 	if visits := p.visits(d); visits > maxVisits {
 		return "", fmt.Errorf("the path can visit %d values, and at most %d are possible: use a simpler path or a smaller document", visits, maxVisits)
 	}
-	nodes := p.SelectLocated(d.root)
-	if slices.ContainsFunc(nodes, func(node *spec.LocatedNode) bool { _, err := numberOf(node.Node); return err != nil }) {
-		nodes.Sort() // the error must not change between readings
+	var tree any
+	if strings.Contains(p.bare, "?") {
+		tree, _ = d.tree() // the document is valid
 	}
-	c.Grow(len(nodes))
+	segments, root := p.Query().Segments(), append(make([]uint32, 0, maxDepth+1), uint32(len(d.values)-1))
+	count := 0
+	if tree == nil { // without a filter, counting is much cheaper than enlarging the collector
+		_ = d.walk(root, nil, segments, func([]uint32) error { count++; return nil })
+		c.Grow(count)
+	}
 	several, position := p.Query().Singular() == nil, []byte(nil)
-	for i, node := range nodes {
-		value, err := numberOf(node.Node)
+	count = 0
+	err = d.walk(root, tree, segments, func(node []uint32) error {
+		value, err := d.number(d.values[node[len(node)-1]])
 		if err != nil {
-			return "", fmt.Errorf("the value at %s is %w", sources.Shorten(node.Path.String(), maxShownQuery), err)
+			return fmt.Errorf("the value at %s is %w", sources.Shorten(string(d.appendPath(nil, node)), maxShownQuery), err)
 		}
 		if several {
-			position = appendPath(position[:0], node.Path)
-			err = errors.Join(c.Label([]byte(pathLabel), position), c.Label([]byte(keyLabel), []byte(p.key(node.Path))))
+			position = d.appendPath(position[:0], node)
+			err = errors.Join(c.Label([]byte(pathLabel), position), c.Label([]byte(keyLabel), d.key(p, node)))
 		}
-		if err = errors.Join(err, d.label(c, node.Path, query.Labels, i < allLabels), c.Add(value, at)); err != nil {
-			return "", err
-		}
-	}
-	return "the path selects no value", nil
+		count++
+		return errors.Join(err, d.label(c, node, query.Labels, count <= allLabels), c.Add(value, at))
+	})
+	return "the path selects no value", err
 }
 
-// appendPath appends the normalized path of a value. It is several times faster than the method String.
-func appendPath(dst []byte, at spec.NormalizedPath) []byte {
+// appendPath appends the normalized path of the last value of a node.
+func (d *jsonDocument) appendPath(dst []byte, node []uint32) []byte {
 	dst = append(dst, '$')
-	for _, step := range at {
-		switch step := step.(type) {
-		case spec.Name:
-			dst = append(append(append(dst, "['"...), escape.Replace(string(step))...), "']"...)
-		case spec.Index:
-			dst = append(strconv.AppendInt(append(dst, '['), int64(step), 10), ']')
+	for outer, i := range node[1:] {
+		if in := d.values[node[outer]]; in.kind == '[' {
+			dst = append(strconv.AppendUint(append(dst, '['), uint64(i-in.start), 10), ']')
+			continue
 		}
+		dst = append(dst, "['"...)
+		for _, char := range d.nameOf(d.values[i]) {
+			switch {
+			case char == '\'' || char == '\\':
+				dst = append(dst, '\\', char)
+			case char < ' ':
+				quoted, _ := jsontext.AppendQuote(nil, []byte{char}) // ASCII is valid
+				dst = append(dst, quoted[1:len(quoted)-1]...)
+			default:
+				dst = append(dst, char)
+			}
+		}
+		dst = append(dst, "']"...)
 	}
 	return dst
 }
 
-var escape = strings.NewReplacer(`\`, `\\`, `'`, `\'`)
-
-// numberOf returns the value of a number, or of a string that contains a number.
-func numberOf(value any) (float64, error) {
-	switch value := value.(type) {
-	case float64:
-		return value, nil
-	case string:
-		number, err := strconv.ParseFloat(value, 64)
+// number returns the value of a number, or of a string that contains a number.
+func (d *jsonDocument) number(v value) (float64, error) {
+	switch v.kind {
+	case '{':
+		return 0, errors.New("an object instead of a number: select one of its members")
+	case '[':
+		return 0, fmt.Errorf("an array of %d elements instead of a number", v.end-v.start)
+	case '0', '"':
+		text := d.unquoted(v.start, v.end)
+		number, err := strconv.ParseFloat(string(text), 64)
 		if err != nil {
-			return 0, fmt.Errorf("the string %q instead of a number", sources.Shorten(value, maxShownQuery))
+			return 0, fmt.Errorf("the string %q instead of a number", sources.Shorten(string(text), maxShownQuery))
 		}
 		return number, nil
-	case bool:
-		return 0, fmt.Errorf("%t instead of a number", value)
-	case nil:
-		return 0, errors.New("null instead of a number")
-	case []any:
-		return 0, fmt.Errorf("an array of %d elements instead of a number", len(value))
 	}
-	return 0, errors.New("an object instead of a number: select one of its members")
+	return 0, fmt.Errorf("%s instead of a number", d.text[v.start:v.end])
 }
 
-// label adds the labels of the value at a path: the strings, numbers and Booleans in the objects that
+// label adds the labels of the last value of a node: the strings, numbers and Booleans in the objects that
 // contain the value, of which the innermost has precedence. It adds those with the given names, and with all
 // set also all short strings.
-func (d jsonDocument) label(c *sources.Collector, at spec.NormalizedPath, names []string, all bool) (err error) {
-	var objects []map[string]any // from the outermost
-	value := d.root
-	for _, step := range at {
-		switch step := step.(type) {
-		case spec.Name:
-			object, _ := value.(map[string]any)
-			objects, value = append(objects, object), object[string(step)]
-		case spec.Index:
-			array, _ := value.([]any)
-			value = array[step]
-		}
-	}
+func (d *jsonDocument) label(c *sources.Collector, node []uint32, names []string, all bool) (err error) {
+	outer := node[:len(node)-1]
 	for _, name := range names {
-		for _, object := range slices.Backward(objects) {
-			if text, ok := labelOf(object[name]); ok && name != pathLabel && name != keyLabel {
-				err = errors.Join(err, c.Label([]byte(name), []byte(text)))
+		for _, i := range slices.Backward(outer) {
+			if text, ok := d.labelOf(d.values[i], name); ok && name != pathLabel && name != keyLabel {
+				err = errors.Join(err, c.Label([]byte(name), text))
 				break
 			}
 		}
@@ -230,43 +195,51 @@ func (d jsonDocument) label(c *sources.Collector, at spec.NormalizedPath, names 
 	for _, name := range names {
 		seen[name] = true
 	}
-	for _, object := range slices.Backward(objects) {
-		for name, value := range object {
-			if text, ok := value.(string); ok && !seen[name] && len(text) <= maxShownQuery {
+	for _, i := range slices.Backward(outer) {
+		if d.values[i].kind != '{' {
+			continue
+		}
+		for _, v := range d.values[d.values[i].start:d.values[i].end] {
+			name, text := string(d.nameOf(v)), d.unquoted(v.start, v.end)
+			if v.kind == '"' && !seen[name] && len(text) <= maxShownQuery {
 				seen[name] = true
-				err = errors.Join(err, c.Label([]byte(name), []byte(text)))
+				err = errors.Join(err, c.Label([]byte(name), text))
 			}
 		}
 	}
 	return err
 }
 
-func labelOf(value any) (string, bool) {
-	switch value := value.(type) {
-	case string:
-		return value, true
-	case bool:
-		return strconv.FormatBool(value), true
-	case float64:
-		return strconv.FormatFloat(value, 'f', -1, 64), true
+// labelOf returns the text of a string, number or Boolean in an object.
+func (d *jsonDocument) labelOf(object value, name string) (text []byte, ok bool) {
+	i, ok := d.member(object, name)
+	if !ok {
+		return nil, false
 	}
-	return "", false
+	switch v := d.values[i]; v.kind {
+	case '0':
+		number, _ := d.number(v) // valid, because readValue has parsed it
+		return strconv.AppendFloat(nil, number, 'f', -1, 64), true
+	case '"', 't', 'f':
+		return d.unquoted(v.start, v.end), true
+	}
+	return nil, false
 }
 
-// key returns the last name on the way to a value that the query does not fix, or "".
-func (p path) key(at spec.NormalizedPath) string {
+// key returns the last name on the way to a value that the query does not fix, or nil.
+func (d *jsonDocument) key(p path, node []uint32) []byte {
 	segments := p.Query().Segments()
 	if slices.ContainsFunc(segments, (*spec.Segment).IsDescendant) {
-		return ""
+		return nil
 	}
 	for i, segment := range slices.Backward(segments) {
 		selectors := segment.Selectors()
 		if _, fixed := selectors[0].(spec.Name); fixed && len(selectors) == 1 {
 			continue
 		}
-		if name, ok := at[i].(spec.Name); ok {
-			return string(name)
+		if d.values[node[i]].kind == '{' {
+			return d.nameOf(d.values[node[i+1]])
 		}
 	}
-	return ""
+	return nil
 }
