@@ -54,12 +54,12 @@ var paths = rapid.Custom(func(t *rapid.T) string {
 		}
 		return "*"
 	})
-	path := "$"
+	path := []string{"$"}
 	for range rapid.IntRange(0, 4).Draw(t, "segments") {
-		path += rapid.SampledFrom([]string{"", "", "", ".."}).Draw(t, "descendants")
-		path += "[" + strings.Join(rapid.SliceOfN(selector, 1, 2).Draw(t, "selectors"), ",") + "]"
+		path = append(path, rapid.SampledFrom([]string{"", "", "", ".."}).Draw(t, "descendants"))
+		path = append(path, "["+strings.Join(rapid.SliceOfN(selector, 1, 2).Draw(t, "selectors"), ",")+"]")
 	}
-	return path
+	return strings.Join(path, "")
 })
 
 // shownValue returns a Go value without the values in it.
