@@ -74,10 +74,10 @@ func (v *clusterView) VerifyHistory(ctx context.Context, name string, from, to t
 	return sum, nil
 }
 
-// fromEach calls read for all other members concurrently and returns their responses. The time
-// limit of each call is within; 0 means no limit. For each member that does not respond, it adds a
-// warning to the response of the request that ctx belongs to. The warnings about members that cannot
-// be called name the missing data.
+// fromEach calls read for all other members concurrently, each within a time limit, and returns
+// their responses. For each member that does not respond, it adds a warning to the response of the
+// request that ctx belongs to. The warnings about members that cannot be called name the missing
+// data.
 func fromEach[T any](ctx context.Context, v *clusterView, autoscaler, data string, within time.Duration, read func(context.Context, *api.Client) (T, error)) (found []T) {
 	peers := v.peers()
 	responses := make([]T, len(peers))
