@@ -187,14 +187,16 @@ func TestDrainDelayOnClose(t *testing.T) {
 	w := newFixture(t, 2)
 	w.alter("a", func(s *Service) { s.DrainDelay = time.Hour })
 	f := start(t, w.open(t))
-	leaving := settled(t, f, "a", 2).Instances[1].ID
-	pid := f.services["a"].instances()[1].leader()
+	settled(t, f, "a", 2)
+	both := f.services["a"].instances()
+	pids := []int{both[0].leader(), both[1].leader()}
 	scale(t, f, "a", 1)
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+	staying := f.services["a"].instances()[0] // the one that became ready first
+	if err := syscall.Kill(pids[1-slices.Index(both, staying)], syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	if got := settled(t, f, "a", 1); got.Instances[0].ID == leaving {
-		t.Errorf("instance %s was restarted during the drain delay", leaving)
+	if got := settled(t, f, "a", 1); got.Instances[0].ID != staying.id {
+		t.Errorf("instance %s was restarted during the drain delay", got.Instances[0].ID)
 	}
 	scale(t, f, "a", 0)
 	closeFleet(t, f)
