@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,8 +16,6 @@ import (
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
-	"github.com/hpad/hpad/policy"
-	"github.com/hpad/hpad/targets/nomad"
 	"github.com/hpad/hpad/test/scale/sim"
 	"github.com/hpad/hpad/test/soak"
 )
@@ -158,6 +155,7 @@ func open(t *testing.T, fault Fault, options Options) *rounds {
 	r.Follows("alpha", growing, 6) // ensures that the store contains the autoscaler
 	r.Follows("alpha", kept, keptCount)
 	r.Evaluated(owner, autoscaler(kept))
+	r.listed(0, owner, time.Time{}, true) // after a late write, the status contains the count only when the deployment ends
 	w.Ask(kept, 1)
 	w.Ask(paused, 9)
 	return r
@@ -292,9 +290,8 @@ func (r *rounds) truth(row *api.Autoscaler) int {
 
 // isLast reports whether a row that is not evaluated has the last known status: the pauses, and the
 // current count, the count before the round, or 0 if the count is unknown. If the last pass wrote
-// the current count, the row may contain the count that this pass read before its write. It may also
-// contain an earlier count during a deployment, which follows a late write. If the member has no
-// status, the row must contain only the configuration.
+// the current count, the row may contain the count that this pass read before its write. If the
+// member has no status, the row must contain only the configuration.
 func (r *rounds) isLast(row *api.Autoscaler) bool {
 	count, e := int(row.Status.CurrentReplicas), row.Evaluation
 	if e.Last.IsZero() {
@@ -302,8 +299,7 @@ func (r *rounds) isLast(row *api.Autoscaler) bool {
 	}
 	counted := count == 0 || count == r.truth(row) || count == r.before[row.Name]
 	written := e.Written != nil && int(*e.Written) == r.truth(row)
-	deploying := slices.ContainsFunc(row.Status.Conditions, func(c policy.Condition) bool { return c.Reason == nomad.DeploymentActive })
-	return (counted || written || deploying) && (len(row.Pauses) == 1) == (row.Name == autoscaler(paused))
+	return (counted || written) && (len(row.Pauses) == 1) == (row.Name == autoscaler(paused))
 }
 
 // listed waits until the autoscaler list of a member is correct, and returns its rows by name. Each
