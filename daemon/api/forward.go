@@ -17,9 +17,9 @@ import (
 // Forwarder is implemented by a Daemon that forwards some requests to other daemons.
 type Forwarder interface {
 	// Owner returns the handler for requests about an autoscaler or a fleet, or nil if this
-	// daemon handles them. An error is the reason why the request must be rejected, and an ErrMoving if
-	// the fleet may get another owner soon. If again is set, the last call or owner has returned an
-	// ErrMoving or the owner has not responded, and Owner reads the owners again.
+	// daemon handles them. An error is the reason why the request must be rejected; it is an ErrMoving if
+	// the fleet may get another owner soon. again is set if the previous attempt ended with an ErrMoving
+	// or without a response of the owner. Owner then reads the owners again.
 	Owner(ctx context.Context, scope policy.Scope, again bool) (http.Handler, error)
 }
 

@@ -379,10 +379,11 @@ type Health struct {
 	// FailingInstances lists the conditions which report that instances cannot start or end
 	// unexpectedly, or that a replacement of instances fails.
 	FailingInstances []Problem `json:"failing_instances,omitempty"`
-	// Failing lists the autoscalers whose last pass failed. It is empty if AllFailing is set.
+	// Failing lists the autoscalers whose last pass failed. It does not list those that AllFailing
+	// describes.
 	Failing []Problem `json:"failing,omitempty"`
-	// AllFailing is an error message if the last pass of every autoscaler failed, and empty
-	// otherwise. Autoscalers with mode "off" are ignored.
+	// AllFailing is an error message if the last pass of every autoscaler failed, in a cluster of every
+	// autoscaler of one fleet, and empty otherwise. Autoscalers with mode "off" are ignored.
 	AllFailing string `json:"all_failing,omitempty"`
 	// RefusedReload is the error of the last reload, or empty if it succeeded.
 	RefusedReload string `json:"refused_reload,omitempty"`

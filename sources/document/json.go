@@ -39,7 +39,7 @@ type path struct {
 func (p path) visits(d *jsonDocument) int {
 	visits := len(d.values) * (1 + strings.Count(p.bare, "@")) << strings.Count(p.bare, ",")
 	if strings.Contains(p.bare, "..") {
-		visits *= d.depth // the library copies the list of values at each level
+		visits *= d.depth // in a filter, the library copies the list of values at each level
 	}
 	return visits
 }

@@ -43,7 +43,7 @@ func (f *Fleet) setReplicas(ctx context.Context, t *target, n int32, version str
 			return err
 		}
 	}
-	// Such an error must not prevent a scale-up.
+	// A full disk must not prevent a scale-up.
 	if err := t.save(ctx); err != nil {
 		return &targets.PartialError{Reached: n, Err: targets.WithClass(targets.ErrTransient, fmt.Errorf("%w; after a restart, hpad may start with a different count", err))}
 	}
