@@ -91,20 +91,20 @@ func (f *Fleet) endOf(m *member, c *container.InspectResponse) (how end, signall
 		since = started
 	}
 	f.mu.Lock()
-	asked, ended, pending := f.follower.end(c.ID, since, finished)
+	asked, ended, unasked, pending := f.follower.end(c.ID, since, finished)
 	f.mu.Unlock()
 	switch {
-	case pending:
+	case pending && !ended:
 		return endStopped, false, true
 	case how == endFailed && asked:
 		return endStopped, true, false
-	case killed && ended && !asked:
+	case killed && unasked:
 		// The container was not killed through the engine, so the kernel killed it, usually
 		// because it ran out of memory. On a busy host, Engine 20.10 does not report about 3%
 		// of these kills as out of memory.
-		return endFailed, false, false
+		how = endFailed
 	}
-	return how, false, false
+	return how, false, pending
 }
 
 // killedCode is the exit code after SIGKILL.

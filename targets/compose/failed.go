@@ -65,7 +65,7 @@ func (s *store) observeFailures(ctx context.Context, k key, members []*member, k
 		for _, m := range members {
 			exists[m.ID] = !m.doomed
 			d := known[m.ID]
-			if d == nil || d.pending {
+			if d == nil || d.pending && d.end != endFailed {
 				continue
 			}
 			before, ok := all[m.ID]

@@ -254,6 +254,9 @@ func TestLeftAlone(t *testing.T) {
 				}
 			}
 			read(t, f)
+			f.mu.Lock()
+			f.follower.known = f.follower.known.Add(-stopAge)
+			f.mu.Unlock()
 			i.with(func() {
 				test.end(i, i.replicas("shop", "web")[1])
 				if test.held {

@@ -38,9 +38,10 @@ type follower struct {
 	// first is the time of the first attempt to follow the events. All events after since are
 	// known.
 	first, since time.Time
-	// seen is the time of the last event, according to the engine's clock.
-	seen time.Time
-	runs map[string]run
+	// seen is the time of the last event, according to the engine's clock. All events after known
+	// are in runs.
+	seen, known time.Time
+	runs        map[string]run
 	// started maps each container to the local time when its last start event arrived.
 	started map[string]time.Time
 }
@@ -62,6 +63,8 @@ func (f *Fleet) follow() {
 	if !w.seen.IsZero() {
 		from = w.seen
 	}
+	before := w.known
+	w.known = w.since
 	w.work.Go(func() {
 		defer func() {
 			f.mu.Lock()
@@ -80,10 +83,13 @@ func (f *Fleet) follow() {
 				filters.Arg("event", string(events.ActionStart)), filters.Arg("event", string(events.ActionDestroy)),
 			),
 		})
-		for {
+		for first := true; ; first = false {
 			select {
 			case event := <-found:
 				f.mu.Lock()
+				if first {
+					w.connected(event, from, before)
+				}
 				w.enter(event)
 				f.mu.Unlock()
 			case <-failed:
@@ -91,6 +97,19 @@ func (f *Fleet) follow() {
 			}
 		}
 	})
+}
+
+// connected updates known after the first event of a connection, which requested the events since
+// from. The events between two connections are complete if the engine still stores the last event of
+// the first connection.
+func (w *follower) connected(first events.Message, from, before time.Time) {
+	at := time.Unix(0, first.TimeNano)
+	switch {
+	case at.Equal(from):
+		w.known = before
+	case at.Before(w.known):
+		w.known = at
+	}
 }
 
 func (w *follower) enter(event events.Message) {
@@ -126,12 +145,13 @@ func (w *follower) startedSince(id string, at time.Time) bool {
 }
 
 // end describes the end of a container that ran from since until finished. asked reports
-// whether it received a stop signal, and ended whether the events contain its end. pending
-// reports that the event of its end may still arrive.
-func (w *follower) end(id string, since, finished time.Time) (asked, ended, pending bool) {
-	if known := w.runs[id]; !known.ended.Before(finished) {
-		return known.asked.After(since), true, false
-	}
-	now := time.Now()
-	return false, false, now.Sub(finished) < endSlack || now.Sub(w.first) < endSlack
+// whether it received a stop signal, and ended whether the events contain its end. unasked
+// reports that no stop signal ended it. pending reports that an event may still arrive: the engine
+// may log a signal after the end.
+func (w *follower) end(id string, since, finished time.Time) (asked, ended, unasked, pending bool) {
+	known, now := w.runs[id], time.Now()
+	ended = !known.ended.Before(finished)
+	asked = ended && known.asked.After(since)
+	pending = !asked && (now.Sub(finished) < endSlack || now.Sub(w.first) < endSlack)
+	return asked, ended, ended && !asked && w.known.Before(finished), pending
 }

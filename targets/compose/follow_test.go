@@ -74,3 +74,35 @@ func TestEndEvents(t *testing.T) {
 		})
 	}
 }
+
+// TestMissingSignal checks that a killed container counts as stopped if the engine logs the signal
+// after the end, or no longer stores it.
+func TestMissingSignal(t *testing.T) {
+	i := newFakeEngine(t)
+	i.up(service{project: "shop", name: "web"}, 2)
+	f := started(t, i, &targettest.Store{})
+	read(t, f)
+	c := i.replicas("shop", "web")[0]
+	end := func(f *Fleet) end {
+		t.Helper()
+		read(t, f)
+		return f.details[c.ID].end
+	}
+	i.with(func() { c.end(137); i.emit(c, events.ActionDie, "") })
+	if got := end(f); got != endFailed {
+		t.Errorf("end before the signal = %v, want %v", got, endFailed)
+	}
+	i.with(func() { i.emit(c, events.ActionKill, "9") })
+	if got := end(f); got != endStopped {
+		t.Errorf("end after the signal = %v, want %v", got, endStopped)
+	}
+	i.with(func() { i.happened = i.happened[:1] })
+	f = started(t, i, &targettest.Store{})
+	read(t, f)
+	f.mu.Lock()
+	f.follower.first = f.follower.first.Add(-endSlack)
+	f.mu.Unlock()
+	if got := end(f); got != endStopped {
+		t.Errorf("end without the signal = %v, want %v", got, endStopped)
+	}
+}
