@@ -101,26 +101,66 @@ func TestDaemon(t *testing.T) {
 	s.await(4)
 }
 
-// TestFaultyAdapter checks that the count remains during each fault of a program, and that the commands
-// name the cause within two periods.
-func TestFaultyAdapter(t *testing.T) {
-	dir := t.TempDir()
-	write := func(name, text string) {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("web", "2")
+// faulty is a setup with faulty.py, whose files are in dir.
+type faulty struct {
+	*setup
+	dir string
+}
+
+// startFaulty starts hpad with four instances.
+func startFaulty(t *testing.T, timeout string) *faulty {
+	t.Helper()
+	f := &faulty{dir: t.TempDir()}
+	f.write(t, "web", "2")
 	script, err := filepath.Abs("testdata/faulty.py")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := start(t, fmt.Sprintf("[fleets.pool]\nkind = \"exec\"\ntimeout = \"1300ms\"\ncommand = [\"python3\", \"-I\", \"-S\", %q, %q]\n", script, dir))
-	s.await(2)
-	s.queue.Store(40)
-	s.await(4)
+	f.setup = start(t, fmt.Sprintf("[fleets.pool]\nkind = \"exec\"\ntimeout = %q\ncommand = [\"python3\", \"-I\", \"-S\", %q, %q]\n", timeout, script, f.dir))
+	f.await(2)
+	f.queue.Store(40)
+	f.await(4)
+	return f
+}
+
+func (f *faulty) write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(f.dir, name), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// keeps checks that the count remains during a fault of the program, and that the commands name the
+// cause within two periods.
+func (f *faulty) keeps(fault, cause string) {
+	f.t.Helper()
+	f.queue.Store(60)
+	f.write(f.t, "fault", fault)
+	f.Passes("web", 2)
+	f.names(fault, cause)
+	f.queue.Store(10)
+	f.Passes("web", 1) // the demand for fewer instances must not have an effect either
+	if text, err := os.ReadFile(filepath.Join(f.dir, "web")); err != nil || string(text) != "4" {
+		f.t.Errorf("%s: the count is %s, %v, want 4", fault, text, err)
+	}
+	f.queue.Store(40)
+	if err := os.Remove(filepath.Join(f.dir, "fault")); err != nil {
+		f.t.Fatal(err)
+	}
+	f.await(4)
+	f.recover(fault)
+}
+
+func TestHangingAdapter(t *testing.T) {
+	t.Parallel()
+	startFaulty(t, "1300ms").keeps("hangs", "no response within the fleet's timeout of 1.3s")
+}
+
+func TestFaultyAdapter(t *testing.T) {
+	t.Parallel()
+	s := startFaulty(t, "20s")
 	kill := func() {
-		text, err := os.ReadFile(filepath.Join(dir, "pid"))
+		text, err := os.ReadFile(filepath.Join(s.dir, "pid"))
 		var pid int
 		if _, scanErr := fmt.Sscan(string(text), &pid); err != nil || scanErr != nil {
 			t.Fatal(err, scanErr)
@@ -139,27 +179,12 @@ func TestFaultyAdapter(t *testing.T) {
 	}
 	for _, fault := range []struct{ name, cause string }{
 		{"exits", "the program ended: exit status 1; its standard error ends with: the platform is on fire, password=<redacted>"},
-		{"hangs", "no response within the fleet's timeout of 1.3s"},
 		{"garbage", `it begins with "Traceback of something"`},
 		{"100 MB", "the response has more than 16777216 bytes"},
 		{"loses targets", `the response to "snapshot" lacks this target`},
 		{"returns null", "count is missing"},
 	} {
-		s.queue.Store(60)
-		write("fault", fault.name)
-		s.Passes("web", 2)
-		s.names(fault.name, fault.cause)
-		s.queue.Store(10)
-		s.Passes("web", 1) // the demand for fewer instances must not have an effect either
-		if text, err := os.ReadFile(filepath.Join(dir, "web")); err != nil || string(text) != "4" {
-			t.Errorf("%s: the count is %s, %v, want 4", fault.name, text, err)
-		}
-		s.queue.Store(40)
-		if err := os.Remove(filepath.Join(dir, "fault")); err != nil {
-			t.Fatal(err)
-		}
-		s.await(4)
-		s.recover(fault.name)
+		s.keeps(fault.name, fault.cause)
 	}
 }
 
