@@ -186,19 +186,13 @@ else
 		other_tests
 	}
 	other_tests() {
-		local separate='adapters|aws|azure|gce|docs|clouds|crash|monitoring|docker|etcd|nomad|nomadha|packages|page|scale'
+		local separate='adapters|aws|azure|gce|docs|clouds|crash|monitoring|docker|etcd|nomad|nomadha|packages|page'
 		engines "${packaged[@]##*/}" compose.sh dockerd.sh
-		tests 1 faults # its servers need a CPU
-		tests 2 'e2e|recipes|systemd|proxy'
-		engines promserver.sh conformance.sh
+		tests 2 'faults|systemd' # the servers of faults need a CPU; systemd mostly waits
+		tests 2 'e2e|recipes|proxy'
+		engines nomad.sh promserver.sh conformance.sh
 		mapfile -t packages < <(go list ./test/... | grep -vE "/test/($separate|e2e|faults|recipes|systemd|proxy)\$")
-		run "${few[@]}" -p 2 "${packages[@]}"
-		engines nomad.sh
-		(
-			unset GOGC # the default, like in make scale
-			tests 1 scale
-			exit "$status"
-		) || status=1
+		run "${few[@]}" -p 3 "${packages[@]}" # scale mostly waits
 	}
 	package_tests() {
 		engines "${packaged[@]##*/}"
