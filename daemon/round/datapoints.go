@@ -9,8 +9,8 @@ import (
 )
 
 // addDataPoint adds the data point of the pass to the graph, unless the store wants fewer points.
-// suspect reports whether the guard rejected the reading.
-func (p *pass) addDataPoint(in *policy.Inputs, decision *policy.Decision, outcome policy.Outcome, suspect bool) {
+// record returns the recording of the pass.
+func (p *pass) addDataPoint(decision *policy.Decision, record func() simulate.Tick) {
 	a, now := p.autoscaler, p.now().Unix()
 	if p.env.Graph == nil || !p.env.Graph.Wants(a.lastPoint, now) {
 		return
@@ -18,7 +18,7 @@ func (p *pass) addDataPoint(in *policy.Inputs, decision *policy.Decision, outcom
 	a.lastPoint = now
 	var few [4]graph.Metric
 	point := graph.Point{
-		Tick: simulate.Record(in, decision, outcome, p.env.DryRun, suspect),
+		Tick: record(),
 		Min:  decision.MinReplicas, Max: decision.MaxReplicas, Target: p.definition.graphedTarget, Metrics: few[:0],
 	}
 	for i := range p.definition.graphed.Metrics {

@@ -15,13 +15,18 @@ import (
 type autoscalerSet struct {
 	autoscalers []*Autoscaler
 	definitions []*Definition
-	plan        *plan
+	// scheduled contains the indices of the definitions with schedules.
+	scheduled []int
+	plan      *plan
 }
 
 func newAutoscalerSet(autoscalers []*Autoscaler) *autoscalerSet {
 	s := &autoscalerSet{autoscalers: autoscalers, definitions: make([]*Definition, len(autoscalers))}
 	for i, a := range autoscalers {
 		s.definitions[i] = a.definition.Load()
+		if len(s.definitions[i].Schedules) > 0 {
+			s.scheduled = append(s.scheduled, i)
+		}
 	}
 	s.plan = newPlan(s.definitions)
 	return s

@@ -9,6 +9,7 @@ import (
 	"github.com/hpad/hpad/daemon/problem"
 	"github.com/hpad/hpad/daemon/ticks"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/simulate"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -19,6 +20,8 @@ type steady struct {
 	definition *Definition
 	instances  []policy.Instance
 	metrics    []policy.Reading
+	// tick is the recording of the pass, without a user's request.
+	tick simulate.Tick
 	// until is when a complete pass is due.
 	until time.Time
 }
@@ -35,7 +38,12 @@ func (p *pass) steady() *steady {
 		decision.Foreign != nil || decision.Restore != nil || len(decision.Pauses) > 0 || !p.autoscaler.following.isQuiet() {
 		return nil
 	}
-	return &steady{after.Result, p.definition, p.inputs.Observation.Instances, p.inputs.Observation.Metrics, p.now().Add(steadyFor)}
+	tick := simulate.Record(p.inputs, decision, policy.Outcome{}, p.env.DryRun, false)
+	tick.Command = nil
+	return &steady{
+		result: after.Result, definition: p.definition, instances: p.inputs.Observation.Instances, metrics: p.inputs.Observation.Metrics,
+		tick: tick, until: p.now().Add(steadyFor),
+	}
 }
 
 // dedupers returns the problems that are reported once.
@@ -81,7 +89,8 @@ func (p *pass) repeats() bool {
 	}
 	a.known = since
 	p.countRemovals(decision)
-	p.addDataPoint(last.inputs(now), decision, policy.Outcome{}, false)
+	last.tick.Time = now
+	p.addDataPoint(decision, func() simulate.Tick { return last.tick })
 	p.logEvaluated(last.result)
 	p.env.Metrics.Reason(last.result.Reason)
 	a.metrics.Pass(decision, metrics.NoError, next.duration)
@@ -97,23 +106,23 @@ func (s *steady) read(reading *targets.Reading) bool {
 	return reading.SpecReplicas == decision.CurrentReplicas && reading.StatusReplicas == decision.StatusReplicas &&
 		reading.Hold == nil && len(reading.Notices) == 0 &&
 		(s.definition.strict || sameBound(reading.Min, decision.PlatformMin) && sameBound(reading.Max, decision.PlatformMax)) &&
-		slices.EqualFunc(reading.Instances, s.instances, sameInstance)
-}
-
-// inputs returns the inputs of a pass at now that a data point contains.
-func (s *steady) inputs(now time.Time) *policy.Inputs {
-	decision := &s.result.Decision
-	return &policy.Inputs{Spec: policy.Spec{Metrics: s.definition.metrics}, Now: now, Observation: policy.Observation{
-		SpecReplicas: decision.CurrentReplicas, StatusReplicas: decision.StatusReplicas,
-		PlatformMin: decision.PlatformMin, PlatformMax: decision.PlatformMax, Instances: s.instances, Metrics: s.metrics,
-	}}
+		sameInstances(reading.Instances, s.instances)
 }
 
 func sameBound(a, b *int32) bool { return a == b || a != nil && b != nil && *a == *b }
 
-// sameInstance compares the fields that affect passes without a metric per instance.
-func sameInstance(a, b policy.Instance) bool {
-	return a.ID == b.ID && a.Phase == b.Phase && a.Readiness == b.Readiness && a.Deleting == b.Deleting
+// sameInstances compares the fields that affect passes without a metric per instance. Most fleets
+// return the same slice until an instance changes.
+func sameInstances(a, b []policy.Instance) bool {
+	if len(a) != len(b) || len(a) > 0 && &a[0] == &b[0] {
+		return len(a) == len(b)
+	}
+	for i := range a {
+		if a, b := &a[i], &b[i]; a.ID != b.ID || a.Phase != b.Phase || a.Readiness != b.Readiness || a.Deleting != b.Deleting {
+			return false
+		}
+	}
+	return true
 }
 
 // sameReading compares readings of Object and External metrics.

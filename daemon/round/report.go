@@ -12,6 +12,7 @@ import (
 	"github.com/hpad/hpad/daemon/notify"
 	"github.com/hpad/hpad/daemon/problem"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/simulate"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/clock"
 )
@@ -19,7 +20,9 @@ import (
 // report reports the published result: to the graph, the log, the metrics and the receivers.
 func (p *pass) report(before *Result, news *passNews) {
 	a, after := p.autoscaler, p.after
-	p.addDataPoint(p.inputs, &after.Decision, after.Outcome, after.suspect)
+	p.addDataPoint(&after.Decision, func() simulate.Tick {
+		return simulate.Record(p.inputs, &after.Decision, after.Outcome, p.env.DryRun, after.suspect)
+	})
 	p.reportChanges(news)
 	p.logPass(before, news)
 	if after.Outcome.Kind == policy.Written {

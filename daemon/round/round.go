@@ -64,8 +64,11 @@ func newRound(e *Env, set *autoscalerSet, now time.Time, ready chan<- *pass, com
 	for i := range r.passes {
 		next := &r.passes[i]
 		next.round, next.env, next.plan = r, e, &p.passes[i]
-		next.autoscaler, next.definition = set.autoscalers[i], set.definitions[i].At(r.scale.Wall(now))
+		next.autoscaler, next.definition = set.autoscalers[i], set.definitions[i]
 		next.missing.Store(p.passes[i].reads)
+	}
+	for _, i := range set.scheduled {
+		r.passes[i].definition = set.definitions[i].At(r.scale.Wall(now))
 	}
 	for i := range r.queries {
 		r.queries[i].users.Store(p.queries[i].metrics + 1)

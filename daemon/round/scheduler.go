@@ -196,11 +196,14 @@ func (s *Scheduler) begin(set *autoscalerSet, now time.Time, tick bool) {
 	r := newRound(s.env, set, now, s.ready, s.completed)
 	r.tick = tick
 	r.prepareBreakers(s.Current())
+	quarantines := make([]bool, len(r.passes))
+	for i := range r.passes { // separate, because the CPU overlaps its cache misses only without locks
+		quarantines[i] = r.passes[i].autoscaler.published.Load().Quarantined(now)
+	}
 	count := int64(0)
-	for i := range r.passes {
+	for i, quarantined := range quarantines {
 		p := &r.passes[i]
 		a := p.autoscaler
-		quarantined := a.published.Load().Quarantined(now)
 		if !quarantined && a.begin(now, !tick) {
 			count++
 			continue
