@@ -49,6 +49,9 @@ type row struct {
 	// periods. latency delays each response of the simulated servers.
 	burst   bool
 	latency time.Duration
+	// touch keeps the memory of the programs in use. On some virtual machines, the first access to a
+	// page after a second takes up to 25 µs.
+	touch bool
 	// syncs is hpad's concurrent_syncs; 0 means the default.
 	syncs int
 	// members is the number of members that share fleets; 0 means no cluster. n is the total
@@ -92,6 +95,7 @@ func run() error {
 	flag.BoolVar(&r.extra, "extra", false, "also measure check, get, a scrape and a restart")
 	flag.BoolVar(&r.burst, "burst", false, "change a tenth of the jobs within one period, in every third period")
 	flag.DurationVar(&r.latency, "latency", 0, "delay of each response of the simulated servers")
+	flag.BoolVar(&r.touch, "touch", false, "keep the memory of the programs in use")
 	flag.IntVar(&r.syncs, "syncs", 0, "concurrent_syncs of hpad; 0 means the default")
 	flag.IntVar(&r.members, "members", 0, "number of hpads that share fleets through etcd; 0 means no cluster")
 	flag.IntVar(&r.fleets, "fleets", 1, "number of shared fleets, each with a part of the jobs")

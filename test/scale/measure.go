@@ -23,6 +23,7 @@ type measured interface {
 	output() []byte
 	cpu() (time.Duration, error)
 	memory() (now, peak int64)
+	touch(context.Context)
 	count(context.Context) (counts, error)
 }
 
@@ -46,6 +47,11 @@ type result struct {
 
 // measure waits for the warm-up periods of a program and then measures it.
 func measure(ctx context.Context, p measured, s *environment, m *result) error {
+	if m.row.touch {
+		touching, stop := context.WithCancel(ctx)
+		defer stop()
+		go p.touch(touching)
+	}
 	begun := time.Now()
 	for waited := 0; ; waited++ {
 		toTick(ctx, m.row.period)

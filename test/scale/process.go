@@ -2,10 +2,12 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
+	"strings"
 	"syscall"
 	"time"
 
@@ -91,6 +93,51 @@ func (p *process) memory() (now, peak int64) {
 		return 0, 0
 	}
 	return int64(status.VmRSS), int64(status.VmHWM)
+}
+
+// touch reads the memory of the program until ctx ends, so that all its pages remain in use.
+func (p *process) touch(ctx context.Context) {
+	for ctx.Err() == nil && touchPages(p.Command.Process.Pid) == nil {
+		pause(ctx, 100*time.Millisecond)
+	}
+}
+
+// touchPages reads a byte of each page in memory.
+func touchPages(pid int) error {
+	proc, err := procfs.NewProc(pid)
+	if err != nil {
+		return err
+	}
+	areas, err := proc.ProcMaps()
+	if err != nil {
+		return err
+	}
+	memory, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = memory.Close() }()
+	pages, err := os.Open(fmt.Sprintf("/proc/%d/pagemap", pid))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = pages.Close() }()
+	const entry, present = 8, 1 << 7 // the size of an entry of pagemap, and the bit in its last byte
+	size, one := int64(os.Getpagesize()), make([]byte, 1)
+	for _, area := range areas {
+		if !area.Perms.Read || strings.HasPrefix(area.Pathname, "[v") {
+			continue
+		}
+		begin := int64(area.StartAddr)
+		entries := make([]byte, (int64(area.EndAddr)-begin)/size*entry)
+		n, _ := pages.ReadAt(entries, begin/size*entry)
+		for i := range int64(n / entry) {
+			if entries[i*entry+entry-1]&present != 0 {
+				_, _ = memory.ReadAt(one, begin+i*size) // the page may have been released
+			}
+		}
+	}
+	return nil
 }
 
 // loadAverage returns the load average of the last minute.
