@@ -166,7 +166,7 @@ else
 	longest='/(cmd/hpad|daemon/(api|cluster|round)|targets/(exec|process))$'
 	mapfile -t raced < <(printf '%s\n' "${raced[@]}" | grep -E "$longest" && printf '%s\n' "${raced[@]}" | grep -vE "$longest")
 	long='^(TestScript|TestAnHourOfLoad|TestAnyInterleaving|TestEightDays|TestEveryReasonIsReported|TestFollows'
-	long+='|TestLateWrites|TestNoSecretIsShown|TestRandomDamage'
+	long+='|TestLateWrites|TestNoSecretIsShown|TestRandomDamage|TestSchedule|TestScheduleExamples|TestScheduleStop|TestScheduleStopByHand|TestSimulatePage'
 	long+='|TestSimulationAgainstItself|TestConcurrentUp|TestElapsed|TestRestartChangesNothing|TestShortage'
 	long+='|TestUnconfigured|TestUnworkable|TestVerify)$'
 	TMPDIR=$memory run "${race[@]}" -p 4 -skip "$long" "${raced[@]}"

@@ -51,7 +51,7 @@ func TestConformance(t *testing.T) {
 		// fixed and random are the numbers of scenarios for CI. "make test" runs a third of the fixed
 		// scenarios.
 		fixed, random int
-	}{{"1.37", "", 300, 100}, {"1.38", "1.38", 100, 50}} {
+	}{{"1.37", "", 200, 100}, {"1.38", "1.38", 70, 50}} {
 		if *version != "" && *version != v.name {
 			continue
 		}
