@@ -7,6 +7,7 @@
 //	go run ./test/scale -n 10000 -programs ./before,hpad -times 2   two programs in turn
 //	go run ./test/scale -n 100000 -single -extra      one allocation per job; also restart, get, scrape and check
 //	go run ./test/scale -n 10000 -burst -latency 10ms               a tenth of the jobs changes within one period
+//	go run ./test/scale -n 10000 -touch -programs hpad,nomad-autoscaler    the memory of both programs remains in use
 //	go run ./test/scale -steady -write docs/performance.md          the rows that compare costs; -bursts for reactions
 //	go run ./test/scale -n 30000 -single -members 3 -fleets 6       a cluster over etcd, which must be installed
 //
