@@ -7,6 +7,7 @@ The LXC tools usually need root, and hpad's service is not root: let it run "ssh
 import hashlib
 import json
 import os
+import pathlib
 import subprocess
 import sys
 import threading
@@ -33,17 +34,15 @@ def failed(code, e, **more):
 
 
 def containers():
+    # Listed first, because these files exist longer than their containers.
+    marked = set(os.listdir(PATH))
     lines = lxc("ls", "-f", "-F", "NAME,STATE,PID,IPV4").replace(",", " ").splitlines()[1:]
-    return {name: (state, pid, [a for a in addresses if a != "-"])
+    return {name: (state, pid, [a for a in addresses if a != "-"], f"hpad-terminating-{name}" in marked)
             for name, state, pid, *addresses in map(str.split, lines)}
 
 
-def terminating(name):
-    return os.path.exists(f"{PATH}/{name}/hpad-terminating")
-
-
-def instance_of(name, state, pid, addresses):
-    instance = {"id": name, "addresses": addresses, "phase": "running", "terminating": terminating(name)}
+def instance_of(name, state, pid, addresses, terminating):
+    instance = {"id": name, "addresses": addresses, "phase": "running", "terminating": terminating}
     try:
         with open(f"/proc/{pid}/stat") as stat:
             ticks = int(stat.read().rsplit(")", 1)[1].split()[19])
@@ -80,7 +79,7 @@ def create(target):
 
 def remove(names):
     for name in names:
-        open(f"{PATH}/{name}/hpad-terminating", "w").close()
+        open(f"{PATH}/hpad-terminating-{name}", "w").close()
         threading.Thread(target=stop, args=(name,)).start()
 
 
@@ -91,7 +90,8 @@ def stop(name):
         lxc("destroy", "-n", name, "-f")
     except FAILURES as e:
         if os.path.exists(f"{PATH}/{name}/config"):  # no other adapter has removed it
-            print(f"remove {name}:", failed("", e)["message"], file=sys.stderr)
+            return print(f"remove {name}:", failed("", e)["message"], file=sys.stderr)
+    pathlib.Path(f"{PATH}/hpad-terminating-{name}").unlink(missing_ok=True)
 
 
 def change(request):
@@ -144,7 +144,7 @@ def attempt(do, *arguments):
         return {"error": failed("failed", e)}
 
 
-remove(filter(terminating, containers()))
+remove([name for name, found in containers().items() if found[3]])
 for line in sys.stdin:
     request = json.loads(line)
     print(json.dumps({"id": request["id"], **attempt(respond, request)}), flush=True)

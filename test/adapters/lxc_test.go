@@ -142,7 +142,7 @@ func TestFaultsOfLXC(t *testing.T) {
 		{"changes versions at each read", `hashlib.sha256(" ".join(live).encode())`, `hashlib.sha256(str(time.time()).encode())`, "keeps instances"},
 		{"lacks an instance", `"instances": instances}`, `"instances": instances[1:]}`, "scales up"},
 		{"counts terminating instances", `{"count": len(live), "version"`, `{"count": len(instances), "version"`, "scales down|removes"},
-		{"lists terminating instances as running", `"terminating": terminating(name)}`, `"terminating": False}`, "scales down|removes"},
+		{"lists terminating instances as running", `"terminating": terminating}`, `"terminating": False}`, "scales down|removes"},
 		{"changes ids at each read", `instance = {"id": name,`, `instance = {"id": name + str(time.time()),`, "keeps instances"},
 		{"restarts the clock at each read", `time.gmtime(BOOT + ticks / os.sysconf("SC_CLK_TCK"))`, `time.gmtime(time.time() - 9e5 * (time.time() % 1))`, "keeps instances"},
 		{"adds the count instead of setting it", `range(len(live), request["to"])`, `range(request["to"])`, "absolute|scales up"},
