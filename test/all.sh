@@ -45,7 +45,7 @@ clean() {
 	test/tools/leftovers.sh "$memory" || true # prints an error if it fails
 	test/tools/leftovers.sh "$disk" || true
 	if [ "$reporter" ]; then
-		exec 3>&- 4>&- 5>&- 6>&- 7>&-
+		exec 3>&- 4>&- 5>&- 6>&-
 		wait "$reporter" || true
 	fi
 }
@@ -63,7 +63,7 @@ if [ ! "$unit" ]; then
 	set +m
 fi
 
-pipes=(events background waiting docker nomad) # one for each lane, because long lines would mix
+pipes=(events background docker nomad) # one for each lane, because long lines would mix
 (cd "$TMPDIR" && mkfifo "${pipes[@]}")
 again go list -deps -test ./... >/dev/null # downloads missing modules
 go build -o "$TMPDIR/report" ./test/report
@@ -71,7 +71,7 @@ go build -o "$TMPDIR/report" ./test/report
 TMPDIR=$parent "$TMPDIR/report" "${pipes[@]/#/$TMPDIR/}" &
 reporter=$!
 # These do not block without a reader.
-exec 3<>"$TMPDIR/events" 4<>"$TMPDIR/background" 5<>"$TMPDIR/docker" 6<>"$TMPDIR/nomad" 7<>"$TMPDIR/waiting"
+exec 3<>"$TMPDIR/events" 4<>"$TMPDIR/background" 5<>"$TMPDIR/docker" 6<>"$TMPDIR/nomad"
 skip() {
 	if [ "${CI:-}" = true ]; then
 		echo "all.sh: $1, not allowed with CI=true" >&2
@@ -93,7 +93,7 @@ fi
 # runs it.
 prefix=()
 run() {
-	"${prefix[@]}" go test -vet=off '-ldflags=-s -w' -timeout 45m -json "$@" >&3 3>&- 4>&- 5>&- 6>&- 7>&- &
+	"${prefix[@]}" go test -vet=off '-ldflags=-s -w' -timeout 45m -json "$@" >&3 3>&- 4>&- 5>&- 6>&- &
 	wait $! || status=$?
 }
 
@@ -105,53 +105,6 @@ mapfile -t packages < <(go list ./... | grep -v '/hpad/test/')
 if [ "$unit" ]; then
 	CGO_ENABLED=0 TMPDIR=$memory run -p 3 "${packages[@]}"
 else
-	# The hpad of all packages, built like in test/internal/gobuild.
-	export HPAD_TEST_PROGRAM=$TMPDIR/program/hpad
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$HPAD_TEST_PROGRAM" ./cmd/hpad
-	# engines waits for scripts of test/install. On a new host, the builds take longer than all tests.
-	# If CI is not true, the tests therefore do not wait for builds that take more than 15 minutes.
-	engines() {
-		local name
-		for name in "$@"; do
-			until [ -e "$TMPDIR/ended/$name" ] || [ -e "$TMPDIR/ended/all" ] || { [ "${CI:-}" != true ] && ((SECONDS > 900)); }; do
-				sleep 0.2
-			done
-		done
-	}
-	# tests runs the packages of test/ whose names match a pattern. The first argument is the number
-	# of packages at the same time.
-	tests() {
-		local at=$1 pattern=$2 packages
-		mapfile -t packages < <(go list ./test/... | grep -E "/test/($pattern)\$")
-		run "${few[@]}" -p "$at" "${packages[@]}"
-	}
-	# lane runs a function in the background, with its own pipe. Integration tests do not use the race detector,
-	# because hpad is a separate process in most of them.
-	lane() {
-		{
-			export CGO_ENABLED=0
-			"$1"
-			exit "$status"
-		} 3>&"$2" &
-		lanes+=($!)
-	}
-	# The first of these tests mostly wait, so they run at the same time as the unit tests.
-	waiting_lane() {
-		local with=("${few[@]}")
-		few=() # the simulated clouds need the SDKs, and most of them need Nomad
-		prefix=(test/tools/background.sh 10) # linking the SDKs must not delay the unit tests
-		tests 4 'aws|azure|gce|docs'
-		prefix=()
-		engines nomad.sh prometheus.sh promserver.sh
-		tests 2 'clouds|crash|monitoring'
-		few=("${with[@]}")
-		engines "${packaged[@]##*/}"
-		tests 2 'adapters|systemd'
-		tests 1 packages
-		tests 1 page
-	}
-	lane waiting_lane 7
-
 	# The race detector makes code about five times slower. It is not used for packages without
 	# goroutines and for long tests that repeat what other tests do. These run in the background
 	# with low priority, because they do not depend on external programs.
@@ -181,30 +134,70 @@ else
 	} 3>&4 &
 	lanes+=($!)
 
+	# The hpad of all packages, built like in test/internal/gobuild.
+	export HPAD_TEST_PROGRAM=$TMPDIR/program/hpad
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$HPAD_TEST_PROGRAM" ./cmd/hpad
 	export CGO_ENABLED=0
-	# Two lanes of about the same length follow. The servers of clusters write to memory, because they
-	# mostly wait for the disk.
+	# engines waits for scripts of test/install. On a new host, the builds take longer than all tests.
+	# If CI is not true, the tests therefore do not wait for builds that take more than 15 minutes.
+	engines() {
+		local name
+		for name in "$@"; do
+			until [ -e "$TMPDIR/ended/$name" ] || [ -e "$TMPDIR/ended/all" ] || { [ "${CI:-}" != true ] && ((SECONDS > 900)); }; do
+				sleep 0.2
+			done
+		done
+	}
+	# tests runs the packages of test/ whose names match a pattern. The first argument is the number
+	# of packages at the same time.
+	tests() {
+		local at=$1 pattern=$2 packages
+		mapfile -t packages < <(go list ./test/... | grep -E "/test/($pattern)\$")
+		run "${few[@]}" -p "$at" "${packages[@]}"
+	}
+	# lane runs a function in the background, with its own pipe. Integration tests do not use the race detector,
+	# because hpad is a separate process in most of them. Two lanes of about the same length run side by
+	# side: more lanes would make the tests compete for two CPUs. The servers of clusters write to memory, because they mostly wait for the disk.
+	lane() {
+		{
+			"$1"
+			exit "$status"
+		} 3>&"$2" &
+		lanes+=($!)
+	}
 	docker_lane() {
 		# etcd first: at the same time as nomadha, the members would compete for the CPUs.
 		engines etcd.sh
 		TMPDIR=$memory tests 1 etcd
 		engines docker.sh dockerd.sh compose.sh ssh.sh podman.sh
 		tests 1 docker
-		other_tests
+		package_tests
 	}
 	nomad_lane() {
+		few=() # the simulated clouds need the SDKs, and most of them need Nomad
+		prefix=(test/tools/background.sh 10) # linking the SDKs must not delay the elections of etcd
+		tests 4 'aws|azure|gce|docs'         # mostly wait
+		prefix=()
 		engines nomad.sh prometheus.sh promserver.sh
+		tests 2 'clouds|crash|monitoring'
+		few=(-tags noaws,noazure,nogce)
 		tests 1 nomad
 		TMPDIR=$memory tests 1 nomadha
-		engines "${packaged[@]##*/}" compose.sh dockerd.sh
-		tests 1 faults # its servers need a CPU
-		tests 2 'e2e|recipes|proxy'
+		other_tests
 	}
 	other_tests() {
-		local separate='adapters|aws|azure|gce|docs|clouds|crash|monitoring|docker|e2e|etcd|faults|nomad|nomadha|packages|page|proxy|recipes|systemd'
-		engines "${packaged[@]##*/}" nomad.sh promserver.sh conformance.sh
-		mapfile -t packages < <(go list ./test/... | grep -vE "/test/($separate)\$")
+		local separate='adapters|aws|azure|gce|docs|clouds|crash|monitoring|docker|etcd|nomad|nomadha|packages|page'
+		engines "${packaged[@]##*/}" compose.sh dockerd.sh
+		tests 2 'faults|systemd' # the servers of faults need a CPU; systemd mostly waits
+		tests 2 'e2e|recipes|proxy'
+		engines nomad.sh promserver.sh conformance.sh
+		mapfile -t packages < <(go list ./test/... | grep -vE "/test/($separate|e2e|faults|recipes|systemd|proxy)\$")
 		run "${few[@]}" -p 3 "${packages[@]}" # scale mostly waits
+	}
+	package_tests() {
+		engines "${packaged[@]##*/}"
+		tests 1 packages
+		tests 2 'adapters|page' # adapters mostly waits
 	}
 	lane docker_lane 5
 	lane nomad_lane 6
@@ -225,7 +218,7 @@ else
 		done <"$TMPDIR/failed"
 	fi
 fi
-exec 3>&- 4>&- 5>&- 6>&- 7>&-
+exec 3>&- 4>&- 5>&- 6>&-
 wait "$reporter" || status=$?
 reporter=
 exit "$status"
